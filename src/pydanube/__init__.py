@@ -1,0 +1,1 @@
+"""Danube in Python: publish/subscribe messaging and streaming."""

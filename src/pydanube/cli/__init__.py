@@ -1,0 +1,5 @@
+"""The command `danube`."""
+
+from .main import main
+
+__all__ = ["main"]
