@@ -67,17 +67,20 @@ def _progress(place: Path) -> "Iterator[Progress | None]":
 
 
 def _show(place: Path, inspection: "Inspection") -> None:
+    from rich.markup import escape
+
     out = console()
     used = " (in use by another process)" if inspection.in_use else ""
-    out.print(f"Journal [bold]{inspection.journal_id or 'without a legible id'}[/bold] in {place}{used}\n")
+    name = inspection.journal_id or "without a legible id"
+    out.print(f"Journal [bold]{name}[/bold] in {escape(str(place))}{used}\n", soft_wrap=True)
     _show_files(inspection)
     if inspection.topics:
         _show_topics(inspection.topics)
     if inspection.other_files:
         names = ", ".join(f"{other.name} ({show_bytes(other.size_bytes)})" for other in inspection.other_files)
-        out.print(f"Also in the folder: {names}\n", soft_wrap=True)
+        out.print(f"Also in the folder: {escape(names)}\n", soft_wrap=True)
     for report in inspection.findings:
-        out.print(f"[yellow]•[/yellow] {report}", soft_wrap=True, markup=True)
+        out.print(f"[yellow]•[/yellow] {escape(str(report))}", soft_wrap=True)
     if not inspection.is_whole:
         count = len(inspection.findings)
         out.print(f"[bold red]Damaged:[/bold red] {count} finding{'s' if count > 1 else ''}.")

@@ -2,7 +2,7 @@
 
 The code is stable, crosses the wire and is never given to another error; the text is free. `Remedy` is what a
 program does without reading the text. Codes are numbered by room: 1xx names and requests, 2xx batches,
-3xx producers, 4xx storage, 5xx metadata.
+3xx producers, 4xx storage, 5xx metadata, 6xx client.
 """
 
 from enum import Enum
@@ -49,6 +49,50 @@ class InvalidAck(DanubeError):
 class UnknownSubscription(DanubeError):
     code, remedy = 105, Remedy.FIX
     advice = "create the subscription first, or check its name"
+
+
+class ProtocolError(DanubeError):
+    """The peer sent something that the protocol does not allow; the connection is closed."""
+
+    code, remedy = 106, Remedy.STOP
+    advice = "use a client of a version that fits the broker; another program may be talking to this port"
+
+
+class NotAllowed(DanubeError):
+    code, remedy = 107, Remedy.FIX
+    advice = "check the credentials and what they permit"
+
+
+class AlreadyExists(DanubeError):
+    code, remedy = 108, Remedy.FIX
+    advice = "choose another name, or use what is there"
+
+
+class TopicMismatch(DanubeError):
+    """The topic exists with other settings than asked for."""
+
+    code, remedy = 109, Remedy.FIX
+    advice = "ask for the settings that the topic has, or delete and create it again"
+
+
+class SubscriptionBusy(DanubeError):
+    code, remedy = 110, Remedy.RETRY
+    advice = "an exclusive subscription has one consumer at a time; close the other one, or use another subscription"
+
+
+class InvalidRequest(DanubeError):
+    code, remedy = 111, Remedy.FIX
+    advice = "see the documentation of the call"
+
+
+class UnknownNamespace(DanubeError):
+    code, remedy = 112, Remedy.FIX
+    advice = "create the namespace first, or check its name"
+
+
+class MessageTooLarge(DanubeError):
+    code, remedy = 113, Remedy.FIX
+    advice = "send a smaller message, or raise limits.message_bytes"
 
 
 class InvalidBatch(DanubeError):
@@ -179,6 +223,28 @@ class RevisionCompacted(DanubeError):
 class LeaseNotFound(DanubeError):
     code, remedy = 503, Remedy.RETRY
     advice = "the lease has expired: grant a new one and register again"
+
+
+class ConnectionLost(DanubeError):
+    """The connection to the broker ended before the answer came."""
+
+    code, remedy = 601, Remedy.RETRY
+    advice = "check that the broker is running and can be reached"
+
+
+class BufferFull(DanubeError):
+    code, remedy = 602, Remedy.RETRY
+    advice = "wait for flush(), or use send(), which waits by itself"
+
+
+class ClientClosed(DanubeError):
+    code, remedy = 603, Remedy.FIX
+    advice = "open a new client"
+
+
+class UsedAfterFork(DanubeError):
+    code, remedy = 604, Remedy.FIX
+    advice = "connect in the process that uses the connection: call connect() after the fork"
 
 
 def _collect(root: type[DanubeError]) -> dict[int, type[DanubeError]]:

@@ -121,9 +121,12 @@ class Catalog:
 
     def _open_closed(self, number: int) -> ReadableFile:
         header = read_file_header(self._files, number)
-        end = read_file_header(self._files, number + 1).previous_end
         seed = salt_seed(header.salt)
         file = self._files.open(file_name(number))
+        try:
+            end = read_file_header(self._files, number + 1).previous_end
+        except DataDamaged:
+            end = file.size()  # as recovery does: what its successor has lost is not this file's fault
         index = self._unsaved.get(number) or self._load_sidecar(number) or self._rebuild(number, file, seed, end)
         return ReadableFile(file, file_name(number), seed, end, index)
 

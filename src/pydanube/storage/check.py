@@ -34,7 +34,7 @@ from .recovery import Recovered, Recovery
 from .report import Finding, Report
 from .rounds import GIVES_OFFSETS, Kind, Row, salt_seed
 from .scan import FoundDamage, FoundEnd, FoundRound, scan_rounds
-from .state import JournalState
+from .state import JournalState, Place
 
 Progress = Callable[[int, int], None]
 """Hears now and then how many bytes of how many have been read."""
@@ -132,7 +132,7 @@ def find_journal(folder: Path) -> Path:
         raise DataFolderUnusable(f"there is no folder {folder}")
     try:
         for candidate in candidates:
-            if candidate.is_dir() and any(_belongs(entry.name) for entry in os.scandir(candidate)):
+            if candidate.is_dir() and any(map(_belongs, os.listdir(candidate))):
                 return candidate
     except OSError as error:
         raise DataFolderUnusable(f"the folder {folder} cannot be read: {error.strerror}") from error
@@ -249,6 +249,10 @@ class _Check:
             self._report(Finding.CORRUPTION, "the journal", detail=f"it cannot be read: {error.strerror}")
         else:
             self._findings += recovered.reports
+            for found in recovered.tail:  # whole, so the next start keeps it; it may have been acknowledged
+                place = Place(recovered.end.file_number, found.position, found.head.length)
+                for row in found.rows:
+                    recovered.state.apply(row, found.body(row), place)
             return recovered
         return Recovered(JournalState())
 

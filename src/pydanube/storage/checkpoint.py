@@ -28,6 +28,7 @@ _CHECKED_AT = 12
 _CHECKED = struct.Struct("<IQ")
 _BODY_AT = _CHECKED_AT + _CHECKED.size
 _SUFFIX = ".checkpoint"
+TEMPORARY = ".tmp"
 KEPT = 2
 
 
@@ -76,7 +77,7 @@ def checkpoint_round(name: str) -> int | None:
 
 def write_whole(files: Files, name: str, data: bytes) -> None:
     """A file that is there whole or not at all, whatever happens; its name is durable with the next `sync_folder`."""
-    temporary = name + ".tmp"
+    temporary = name + TEMPORARY
     with contextlib.suppress(FileNotFoundError):
         files.remove(temporary)
     file = files.create(temporary)

@@ -27,6 +27,9 @@ class File(Protocol):
     @property
     def name(self) -> str: ...
     def size(self) -> int: ...
+    def used(self) -> int:
+        """Where the file's contents end: behind it are only zeros that were allocated and never written."""
+
     def write_at(self, position: int, parts: Sequence[Buffer]) -> None:
         """Writes all parts one behind the other, or raises OSError; then any part of them may be there."""
 
@@ -68,6 +71,16 @@ class OsFile:
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size
+
+    def used(self) -> int:
+        # A preallocated journal file is mostly holes; reading them all would cost more than all else at a start.
+        size, end = self.size(), 0
+        try:
+            while end < size:
+                end = os.lseek(self._fd, os.lseek(self._fd, end, os.SEEK_DATA), os.SEEK_HOLE)
+        except OSError as error:
+            return end if error.errno == errno.ENXIO else size  # ENXIO: no more data; others: not supported
+        return size
 
     def write_at(self, position: int, parts: Sequence[Buffer]) -> None:
         for start in range(0, len(parts), _IOV_MAX):
@@ -196,6 +209,9 @@ class MemoryFile:
         self._data = bytearray()
 
     def size(self) -> int:
+        return len(self._data)
+
+    def used(self) -> int:
         return len(self._data)
 
     def write_at(self, position: int, parts: Sequence[Buffer]) -> None:

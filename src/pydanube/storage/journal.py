@@ -72,7 +72,7 @@ class Journal:
 
     @property
     def is_marked(self) -> bool:
-        """Whether the disk itself says that the last round is durable."""
+        """Whether the disk itself says that the last round with anything in it is durable."""
         return self._marked_through >= self._next_round - 1
 
     def write(self, drafts: Sequence[Draft]) -> Written:
@@ -112,7 +112,8 @@ class Journal:
         place = Place(self._file_number, self._end, sum(map(len, parts)))
         self._end = place.end
         self._next_round = number + 1
-        self._marked_through = number - 1
+        # Of an empty round nobody needs to know: else a journal at rest would write one behind the other.
+        self._marked_through = number - 1 if drafts else number
         return Written(number, place, rows, file)
 
     def begin_session(self, rounds: Sequence[Sequence[Draft]]) -> list[Written]:

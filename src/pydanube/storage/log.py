@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from pydanube.model import Buffer, Clock, LogEnds, Offset
 from pydanube.model.errors import DataDamaged, JournalMismatch, OffsetOutOfRange, StorageFailed
+from pydanube.model.limits import ROUND_ENTRIES_MAX
 from pydanube.records import BatchHeader, read_header
 
 from . import entries
@@ -218,16 +219,18 @@ def _identify(recovered: Recovered, opening: Opening, rng: Random) -> bytes:
 
 
 def _begin_session(journal: Journal, core: Core, recovered: Recovered, opening: Opening) -> None:
-    """The first file of this writer: what recovery kept, then the session and what was lost."""
-    rounds = [[_copy_draft(found, number) for number in range(len(found.rows))] for found in recovered.tail]
-    opening_round = [Draft(Kind.SESSION, 0, 0, 0, journal.writer_epoch, entries.encode_ids([journal.writer_epoch]))]
-    opening_round += recovered.damage
+    """The first file of this writer: what was lost, what recovery kept, then the session."""
+    damage = recovered.damage
+    rounds = [damage[start : start + ROUND_ENTRIES_MAX] for start in range(0, len(damage), ROUND_ENTRIES_MAX)]
+    rounds += [[_copy_draft(found, number) for number in range(len(found.rows))] for found in recovered.tail]
+    session = [Draft(Kind.SESSION, 0, 0, 0, journal.writer_epoch, entries.encode_ids([journal.writer_epoch]))]
     if opening.floor:
-        opening_round.append(Draft(Kind.DAMAGE, 0, 0, 0, 0, entries.encode_ids([0, opening.floor])))
-    written = journal.begin_session([*rounds, opening_round])
+        session.append(Draft(Kind.DAMAGE, 0, 0, 0, 0, entries.encode_ids([0, opening.floor])))
+    rounds.append(session)
+    written = journal.begin_session(rounds)
     for number, index in recovered.indexes.items():
         core.catalog.keep_index(number, index)
-    for drafts, durable in zip([*rounds, opening_round], written, strict=True):
+    for drafts, durable in zip(rounds, written, strict=True):
         core.apply(durable, [draft.body for draft in drafts], cache=False)
 
 

@@ -39,7 +39,7 @@ class Recovered:
         self.state = state
         self.reports: list[Report] = []
         self.tail: list[FoundRound] = []
-        self.damage: list[Draft] = []  # what was lost, as entries for the next session's first round
+        self.damage: list[Draft] = []  # what was lost, as entries for the next session; they come before the tail
         self.indexes: dict[int, FileIndex] = {}  # of files that have no sidecar
         self.end = JournalEnd(b"", 0, 0, 0, 1)
         self.checkpoint_files: list[tuple[str, int]] = []  # whole checkpoints, oldest first, and where replay begins
@@ -62,6 +62,7 @@ class Recovery:
         self._synced = 0
         self._next_round = 1
         self._pending: FoundRound | None = None
+        self._lost: set[int] = set()  # topics that lost messages; 0: topics that are not known
         self._result = Recovered(JournalState())
 
     def run(self) -> Recovered:
@@ -85,6 +86,7 @@ class Recovery:
             end = result.tail[0].position if result.tail else result.end.file_end
             result.end = result.end._replace(file_number=last.number, file_end=end)
         result.end = result.end._replace(next_round=self._next_round - len(result.tail))
+        result.damage = self._damage()
         for journal_file in chain:
             journal_file.file.close()
         return result
@@ -144,7 +146,7 @@ class Recovery:
             )
             if not both:
                 self._report(Finding.REPAIRED, name, 0, FILE_HEADER_BYTES, detail="one of two headers is damaged")
-        return _JournalFile(number, name, file, file.size(), header)
+        return _JournalFile(number, name, file, file.used(), header)
 
     def _read_file(self, journal_file: _JournalFile, start: int, follower: _JournalFile | None) -> None:
         name, header = journal_file.name, journal_file.header
@@ -280,9 +282,22 @@ class Recovery:
 
     def _lose_offsets(self, topic_id: int, first: int, end: int) -> None:
         if topic_id not in self._result.state.deleted:
-            draft = Draft(Kind.DAMAGE, topic_id, first, 0, 0, entries.encode_ids([first, end]))
-            self._result.damage.append(draft)
+            self._lost.add(topic_id)
             self._result.state.lose(topic_id, first, end)
+
+    def _damage(self) -> list[Draft]:
+        """What is known to be lost when all is read: rounds behind a loss may have shown that it was smaller."""
+        state = self._result.state
+        lost = [
+            (topic_id, first, end)
+            for topic_id in sorted(self._lost & state.topics.keys())
+            for first, end in state.topics[topic_id].gaps.items()
+        ]
+        if 0 in self._lost:
+            lost.append((0, 0, state.floor))
+        return [
+            Draft(Kind.DAMAGE, topic_id, first, 0, 0, entries.encode_ids([first, end])) for topic_id, first, end in lost
+        ]
 
     def _lose_stretch(self, journal_file: _JournalFile, found: FoundDamage) -> None:
         """Rounds without a legible head, with a round behind them: they were durable."""
@@ -309,9 +324,8 @@ class Recovery:
         state = self._result.state
         for topic in list(state.topics.values()):
             self._lose_offsets(topic.topic_id, topic.end, topic.end + bound)
-        floor = state.floor + bound
-        self._result.damage.append(Draft(Kind.DAMAGE, 0, 0, 0, 0, entries.encode_ids([0, floor])))
-        state.lose(0, 0, floor)
+        self._lost.add(0)
+        state.lose(0, 0, state.floor + bound)
 
     def _cut_tail(self, journal_file: _JournalFile, position: int, end: int, round_: FoundRound | None) -> None:
         topics = "" if round_ is None else ", ".join(sorted({f"{row.topic_id:016x}" for row in round_.rows}))

@@ -14,7 +14,15 @@ from pydanube.model.errors import StorageFailed
 from . import entries
 from .acceptance import Done, Entry
 from .appender import Appender
-from .checkpoint import KEPT, CheckpointForm, checkpoint_name, encode_checkpoint, write_whole
+from .checkpoint import (
+    KEPT,
+    TEMPORARY,
+    CheckpointForm,
+    checkpoint_name,
+    checkpoint_round,
+    encode_checkpoint,
+    write_whole,
+)
 from .core import Core
 from .file_header import file_name, index_name, number_of
 from .files import Files
@@ -93,10 +101,13 @@ class Upkeep:
         self._checkpoints.append((name, job.file_number))
         for number, _ in job.sidecars:
             self._core.catalog.saved(number)
-        for old, _ in self._checkpoints[:-KEPT]:
-            with contextlib.suppress(FileNotFoundError):
-                self._files.remove(old)
         self._checkpoints = self._checkpoints[-KEPT:]
+        kept = [known for known, _ in self._checkpoints]
+        # By what is in the folder, so that damaged ones go too, and those that a crash left unfinished.
+        for old in self._files.list():
+            if checkpoint_round(old.removesuffix(TEMPORARY)) is not None and old not in kept:
+                with contextlib.suppress(FileNotFoundError):
+                    self._files.remove(old)
 
     def _forget_idle(self, now_us: int) -> None:
         state, settings = self._core.state, self._core.settings

@@ -319,6 +319,9 @@ class SimulatedFile:
         self._check()
         return self._inode.visible.length
 
+    def used(self) -> int:
+        return self.size()
+
     def write_at(self, position: int, parts: Sequence[Buffer]) -> None:
         self._check()
         data = b"".join(parts)
