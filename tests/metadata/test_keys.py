@@ -30,12 +30,14 @@ def entry(tree: KeyTree, key: str) -> Entry:
 
 def test_values_are_written_like_this_for_ever() -> None:
     subscription = keys.Subscription(id=SubscriptionId(7), start=Offset(42), created_us=3)
-    assert TOPIC.encode() == b'{"id":18446744073709551614,"created_us":1,"durability":"fsync","format":1}'
+    assert TOPIC.encode() == (
+        b'{"id":18446744073709551614,"created_us":1,"durability":"fsync","partitions":0,"retention":null,"format":1}'
+    )
     assert subscription.encode() == b'{"id":7,"start":42,"created_us":3,"format":1}'
     assert keys.Tombstone(topic="/default/orders", deleted_us=9).encode() == (
         b'{"topic":"/default/orders","deleted_us":9,"format":1}'
     )
-    assert keys.Namespace(created_us=5).encode() == b'{"created_us":5,"format":1}'
+    assert keys.Namespace(created_us=5).encode() == b'{"created_us":5,"auto_create_topics":true,"format":1}'
     assert keys.journal_identity(b"\x00\xab", Offset(6)).encode() == (
         b'{"id":"00ab","ceiling":6,"floor":0,"is_founded":false,"format":1}'
     )

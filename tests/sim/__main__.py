@@ -7,14 +7,13 @@ import sys
 import time
 import traceback
 
-from .model import Violation
 from .simulator import run_seed
 
 
 def _try(seed: int) -> tuple[int, str]:
     try:
         run_seed(seed)
-    except Violation:
+    except BaseException:  # a worker must never die of it: the pool would wait for its answer for ever
         return seed, traceback.format_exc()
     return seed, ""
 

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pydanube.storage import StoredBatch
+from pydanube.storage.cache import BATCH_OVERHEAD_BYTES as OVERHEAD
 from pydanube.storage.cache import TailCache
 
-BYTES_MAX = 100
+BYTES_MAX = 10 * (10 + OVERHEAD)  # ten batches of ten bytes
 
 
 class Arena(bytearray):
@@ -18,6 +19,10 @@ class Arena(bytearray):
 
 def stored(first: int, count: int = 1, length: int = 10) -> StoredBatch:
     return StoredBatch(first, first + count, bytearray(length))
+
+
+def view_of(batch: StoredBatch) -> memoryview:
+    return memoryview(batch.data)
 
 
 class Naive:
@@ -40,8 +45,8 @@ class Naive:
 
     @property
     def bytes(self) -> int:
-        owners = {id(memoryview(batch.data).obj): memoryview(batch.data).obj for batch in self.line.values()}
-        return sum(len(owner) for owner in owners.values())
+        owners = {id(view.obj): memoryview(view.obj).nbytes for view in map(view_of, self.line.values())}
+        return sum(owners.values()) + OVERHEAD * len(self.line)
 
     def read(self, topic_id: int, offset: int, bytes_max: int) -> list[StoredBatch]:
         mine = [batch for (owner, _), batch in self.line.items() if owner == topic_id]
@@ -59,7 +64,7 @@ class Naive:
 @given(st.data())
 def test_against_a_naive_cache(data: st.DataObject) -> None:
     cache, naive = TailCache(BYTES_MAX), Naive()
-    arenas = [bytearray(size) for size in (20, 45, 70)]
+    arenas = [bytearray(size) for size in (20, 450, 2000)]
     ends: dict[int, int] = {}
     for _ in range(data.draw(st.integers(0, 30))):
         topic_id = data.draw(st.integers(1, 3))
@@ -71,7 +76,7 @@ def test_against_a_naive_cache(data: st.DataObject) -> None:
         first = ends.get(topic_id, 0) + (3 if action == "hole" else 0)
         ends[topic_id] = first + data.draw(st.integers(1, 4))
         arena = data.draw(st.sampled_from([*arenas, None]))
-        content = bytearray(data.draw(st.integers(1, 120))) if arena is None else memoryview(arena)[:10]
+        content = bytearray(data.draw(st.integers(1, BYTES_MAX + 100))) if arena is None else memoryview(arena)[:10]
         batch = StoredBatch(first, ends[topic_id], content)
         cache.add(topic_id, batch)
         naive.add(topic_id, batch)
@@ -79,7 +84,7 @@ def test_against_a_naive_cache(data: st.DataObject) -> None:
         for owner in (1, 2, 3):
             mine = [known for (number, _), known in naive.line.items() if number == owner]
             assert cache.first_offset(owner) == (mine[0].first_offset if mine else None)
-            offset, size = data.draw(st.integers(0, 60)), data.draw(st.integers(0, 80))
+            offset, size = data.draw(st.integers(0, 60)), data.draw(st.integers(0, 3000))
             assert cache.read(owner, offset, size) == naive.read(owner, offset, size)
 
 
@@ -88,9 +93,9 @@ def test_an_arena_is_charged_once_and_whole() -> None:
     arena = bytearray(60)
     for number in range(4):
         cache.add(number % 2, StoredBatch(number // 2, number // 2 + 1, memoryview(arena)[number : number + 1]))
-    assert cache.bytes == 60
+    assert cache.bytes == 60 + 4 * OVERHEAD
     cache.drop(0)
-    assert cache.bytes == 60
+    assert cache.bytes == 60 + 2 * OVERHEAD
     cache.drop(1)
     assert cache.bytes == 0
 
@@ -127,4 +132,4 @@ def test_dropped_batches_are_let_go() -> None:
         cache.add(1, StoredBatch(offset, offset + 1, memoryview(arena)))
         del arena
         cache.drop(1)
-    assert sum(arena() is not None for arena in seen) <= BYTES_MAX / 10
+    assert sum(arena() is not None for arena in seen) <= 10

@@ -18,9 +18,7 @@ PADDING = st.integers(0, 7).map(bytes)
 
 RANGES = st.lists(st.tuples(U64, U64), max_size=5).map(tuple)
 RELEASED = st.lists(st.builds(Released, U64, U64, U64, U32, U32), max_size=5)
-MOVES = st.builds(
-    WriterMove, st.text(max_size=20), U64, st.lists(st.tuples(U64, U64, U64), max_size=4).map(tuple), I64
-)
+MOVES = st.builds(WriterMove, st.text(max_size=20), U64, st.lists(st.tuples(U64, U64, U64), max_size=4).map(tuple), I64)
 
 
 @given(st.builds(CursorMove, U64, U32, RANGES), PADDING)

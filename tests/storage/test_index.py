@@ -48,9 +48,7 @@ def sparse(batches: list[tuple[int, IndexEntry]], topic_id: int) -> list[IndexEn
 
 
 @given(any_batches(), st.integers(1, 5), st.integers(0, 200))
-def test_find_is_the_last_entry_at_or_below(
-    batches: list[tuple[int, IndexEntry]], topic_id: int, offset: int
-) -> None:
+def test_find_is_the_last_entry_at_or_below(batches: list[tuple[int, IndexEntry]], topic_id: int, offset: int) -> None:
     kept = sparse(batches, topic_id)
     below = [entry for entry in kept if entry.first_offset <= offset]
     expected = (below[-1] if below else kept[0]) if kept else None

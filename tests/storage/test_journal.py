@@ -5,7 +5,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from tests.storage.rig import SETTINGS, Rig
+from tests.storage.rig import SETTINGS, Outcome, Rig
 
 from pydanube.model import Buffer
 from pydanube.model.errors import DiskFull, StorageFailed
@@ -266,6 +266,20 @@ def test_publishing_goes_on_by_itself_and_the_reserve_is_made_again() -> None:
     assert rig.publish(7, b"again") == end
     assert RESERVE in rig.disk.names()
     assert not rig.log.core.space.full
+
+
+def test_acks_that_find_no_room_at_all_are_refused_and_not_tried_for_ever() -> None:
+    rig = Rig()
+    use_up_the_file(rig)
+    SimulatedFiles(rig.disk).remove(RESERVE)
+    rig.rotate()
+    fill_disk(rig)
+    refused = Outcome()
+    rig.log.cursors.reset(7, 9, 0, 3, refused)
+    rig.writer.run()
+    assert isinstance(refused.error, DiskFull)
+    rig.disk.faults.capacity_bytes = None
+    rig.ack(7, 9, 0, 3)
 
 
 def test_log_opens_on_a_full_disk() -> None:

@@ -1,10 +1,10 @@
 """The read planner: slices in order, without overlap, exactly what was asked for.
 
-    offsets   0        10        20      26   30        40        50
-    ledgers   |---A----|----B----|           |----C----|----D----|
-    gaps                         |--gap------|
-    cache                                         |-------------->
-    read 5    [A 5-10) [B 10-20) [lost 20-30) [C 30-35) [cache 35-50)
+offsets   0        10        20      26   30        40        50
+ledgers   |---A----|----B----|           |----C----|----D----|
+gaps                         |--gap------|
+cache                                         |-------------->
+read 5    [A 5-10) [B 10-20) [lost 20-30) [C 30-35) [cache 35-50)
 """
 
 from hypothesis import given

@@ -66,9 +66,7 @@ def test_resend(sequence: int, count: int, crc: int, pending: str, original: Sen
         (known(FIRST), 3, 5, "", OutOfSequence),  # a new epoch does not begin in the middle
     ],
 )
-def test_neither(
-    producer: Producer | None, sequence: int, epoch: int, pending: str, error: type[DanubeError]
-) -> None:
+def test_neither(producer: Producer | None, sequence: int, epoch: int, pending: str, error: type[DanubeError]) -> None:
     with pytest.raises(error):
         ask(producer, sequence, epoch=epoch, pending=pending)
 

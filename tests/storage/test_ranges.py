@@ -1,6 +1,7 @@
 """Sets of offsets against Python's own sets."""
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +24,7 @@ def assert_same(found: RangeSet, expected: set[int]) -> None:
     items = found.items()
     assert {offset for start, end in items for offset in range(start, end)} == expected
     assert len(found) == len(items)
-    for (_, end), (start, _) in zip(items, items[1:], strict=False):
+    for (_, end), (start, _) in pairwise(items):
         assert end < start  # sorted, disjoint, and two that touch are one
     assert all(start < end for start, end in items)
 

@@ -6,6 +6,7 @@ import pytest
 from tests.storage.rig import SETTINGS
 
 from pydanube.storage import MemoryFiles
+from pydanube.storage.files import MemoryFile
 from pydanube.storage.space import RESERVE, Space
 
 FILE, LEAST, RESERVED = SETTINGS.file_bytes, SETTINGS.file_bytes_min, SETTINGS.reserve_bytes
@@ -86,7 +87,7 @@ def test_room_for_others_does_not_open_the_disk_for_batches() -> None:
 
 def test_failure_of_another_kind_is_no_full_disk() -> None:
     class Broken(MemoryFiles):
-        def create(self, name: str) -> None:  # type: ignore[override]
+        def create(self, name: str) -> MemoryFile:
             raise OSError(errno.EIO, "broken", name)
 
     space = Space(Broken(1 << 20), SETTINGS)

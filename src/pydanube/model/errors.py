@@ -95,6 +95,11 @@ class MessageTooLarge(DanubeError):
     advice = "send a smaller message, or raise limits.message_bytes"
 
 
+class AddressUnusable(DanubeError):
+    code, remedy = 114, Remedy.STOP
+    advice = "stop what is using the port, or choose another one (0 picks a free one)"
+
+
 class InvalidBatch(DanubeError):
     """Bytes that are not a batch, or a batch that lies about itself."""
 

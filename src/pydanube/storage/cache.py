@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from pydanube.model import Buffer
 
-
 # What a cached batch costs besides its bytes (tuple, view, places in two queues and a table), measured: without it
 # a cache full of single messages would take three times its budget.
 BATCH_OVERHEAD_BYTES = 450

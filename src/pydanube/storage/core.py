@@ -128,7 +128,8 @@ class Core:
         with self._lock:
             fallen = entries + self._queue.clear()
             self._taken_bytes = 0
-            if isinstance(error, DiskFull):
+            # Without the batches their round may fit. A round that had none and did not fit is not tried again.
+            if isinstance(error, DiskFull) and any(entry.depends_on_order for entry in entries):
                 for entry in fallen:
                     if not entry.depends_on_order:
                         self._queue.add(entry)

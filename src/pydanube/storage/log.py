@@ -41,6 +41,31 @@ class Opening(NamedTuple):
     floor: int = 0  # after the loss of a disk: topics begin above every offset that was ever given
 
 
+class JournalRead(NamedTuple):
+    """A read from journal files. Holds open files, so it can run on any thread and at any time."""
+
+    topic_id: int
+    part: Slice
+    bytes_max: int
+    jobs: list[ReadJob]
+
+    def run(self) -> list[StoredBatch]:
+        """At least one batch, or DataDamaged."""
+        offset = self.part.first
+        for job in self.jobs:
+            try:
+                found = run_read(job)
+            except OSError as error:
+                raise StorageFailed(f"{job.file_name} could not be read: {error.strerror}") from error
+            if found:
+                return found
+        raise DataDamaged(
+            f"messages {offset} to {self.part.end} of topic {self.topic_id:016x} are not where they should be",
+            offset,
+            self.part.end,
+        )
+
+
 class Log:
     def __init__(
         self, files: Files, journal: Journal, core: Core, recovered: Recovered, journal_id: bytes, ceiling: int
@@ -109,55 +134,38 @@ class Log:
         return plan_read(topic.ledgers, topic.gaps, cached_from, offset, topic.end)
 
     def read(self, topic_id: int, offset: int, bytes_max: int) -> list[StoredBatch]:
-        """Durable batches from the one that holds `offset` on, at least one if there is any, at most `bytes_max`.
+        """Durable batches from the one that holds `offset` on, at least one if there is any, about `bytes_max`.
 
         Raises DataDamaged, with the offsets concerned, where they begin with messages that damage took.
         """
         batches: list[StoredBatch] = []
-        for part in self.plan(topic_id, offset):
-            rest = bytes_max - sum(len(batch.data) for batch in batches)
-            if batches and rest <= 0:
+        while sum(len(batch.data) for batch in batches) < bytes_max:
+            try:
+                found = self.prepare_read(topic_id, batches[-1].end_offset if batches else offset, bytes_max)
+                if isinstance(found, JournalRead):
+                    found = found.run()
+            except DataDamaged:
+                if not batches:
+                    raise
+                break  # what comes before the damage is handed out first
+            if not found:
                 break
-            found = self._read_slice(topic_id, part, max(rest, 1), is_first=not batches)
             batches.extend(found)
-            if not found or found[-1].end_offset < part.end:
-                break
         return batches
 
-    def _read_slice(self, topic_id: int, part: Slice, bytes_max: int, *, is_first: bool) -> list[StoredBatch]:
+    def prepare_read(self, topic_id: int, offset: int, bytes_max: int) -> "list[StoredBatch] | JournalRead":
+        """What the tail cache has, at once; else what has to be done to read it, which can run on another thread."""
+        slices = self.plan(topic_id, offset)
+        if not slices:
+            return []
+        part = slices[0]
         if part.tier is Tier.CACHE:
-            found = self.core.cache.read(topic_id, part.first, bytes_max)
-            return found if is_first or sum(len(batch.data) for batch in found) <= bytes_max else []
+            return self.core.cache.read(topic_id, part.first, bytes_max)
         if part.tier is Tier.JOURNAL:
-            return self._read_journal(topic_id, part, bytes_max)
-        if not is_first:
-            return []  # what comes before the loss is handed out first
+            return JournalRead(topic_id, part, bytes_max, self.read_jobs(topic_id, part, bytes_max))
         raise DataDamaged(
             f"messages {part.first} to {part.end} of topic {topic_id:016x} were lost to damage", part.first, part.end
         )
-
-    def _read_journal(self, topic_id: int, part: Slice, bytes_max: int) -> list[StoredBatch]:
-        batches: list[StoredBatch] = []
-        offset = part.first
-        for job in self.read_jobs(topic_id, part, bytes_max):
-            try:
-                found = run_read(job._replace(first=offset))
-            except OSError as error:
-                raise StorageFailed(f"{job.file_name} could not be read: {error.strerror}") from error
-            batches.extend(found)
-            if found:
-                offset = found[-1].end_offset
-            if offset >= part.end or sum(len(batch.data) for batch in batches) >= bytes_max:
-                return batches
-            if found:
-                break  # the rest of this file did not fit
-        if not batches:
-            raise DataDamaged(
-                f"messages {offset} to {part.end} of topic {topic_id:016x} are not where they should be",
-                offset,
-                part.end,
-            )
-        return batches
 
     def read_jobs(self, topic_id: int, part: Slice, bytes_max: int) -> list[ReadJob]:
         """The reads that a journal slice takes, in order; each can run on another thread."""

@@ -78,7 +78,7 @@ class Parking:
             if under_way is not None:
                 under_way.done.append(done)
                 return
-        chosen = [self._find(parked_id) for parked_id in release.parked_ids]
+        chosen = [self._find(parked_id) for parked_id in dict.fromkeys(release.parked_ids)]  # each once
         by_topic: dict[int, list[Parked]] = {}
         for parked in chosen:
             by_topic.setdefault(parked.topic_id, []).append(parked)

@@ -85,12 +85,17 @@ def run_read(job: ReadJob) -> list[StoredBatch]:
                 if not batches:
                     raise _damaged(job, expected, row.first_offset)
                 return batches  # whoever asks for the rest will hear it
-            for batch in _row_batches(job, window, position, row, expected):
-                if batches and size + len(batch.data) > job.bytes_max:
-                    return batches
-                batches.append(batch)
-                size += len(batch.data)
-                expected = batch.end_offset
+            try:
+                for batch in _row_batches(job, window, position, row, expected):
+                    if batches and size + len(batch.data) > job.bytes_max:
+                        return batches
+                    batches.append(batch)
+                    size += len(batch.data)
+                    expected = batch.end_offset
+            except DataDamaged:
+                if not batches:
+                    raise
+                return batches  # whoever asks for the rest will hear it
         position += head.length
     return batches
 

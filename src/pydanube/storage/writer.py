@@ -65,9 +65,18 @@ class InlineWriter:
 
 
 class ThreadWriter:
-    """Writes on a thread of its own. `post` runs a function on the owner's thread."""
+    """Writes on a thread of its own. `post` runs a function on the owner's thread; `after_round` runs there whenever a
+    round has been answered, to do once what concerns all of it."""
 
-    def __init__(self, log: Log, post: Callable[[Callable[[], None]], object], *, idle_seconds: float = 0.5) -> None:
+    def __init__(
+        self,
+        log: Log,
+        post: Callable[[Callable[[], None]], object],
+        *,
+        idle_seconds: float = 0.5,
+        after_round: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._after_round = after_round
         self._log = log
         self._post = post
         self._idle_seconds = idle_seconds
@@ -111,11 +120,13 @@ class ThreadWriter:
 
     def _written(self, entries: list[Entry], written: Written) -> None:
         self._log.core.commit(entries, written)
+        self._after_round()
         if self._checkpoint is None and self._log.upkeep.checkpoint_due:
             self._begin_checkpoint()
 
     def _failed(self, entries: list[Entry], error: DanubeError) -> None:
         self._log.core.fail(entries, error)
+        self._after_round()
         with self._wake:
             self._stalled = False
             self._wake.notify()

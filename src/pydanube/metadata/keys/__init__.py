@@ -3,7 +3,14 @@
 from .journal import KEY as JOURNAL_KEY
 from .journal import JournalIdentity, adopt_journal, claim_journal, found_journal, journal_identity, raise_ceiling
 from .namespaces import PREFIX as NAMESPACES_PREFIX
-from .namespaces import Namespace, create_namespace, namespace_key
+from .namespaces import (
+    Namespace,
+    change_namespace,
+    create_namespace,
+    delete_namespace,
+    namespace_key,
+    parse_namespace_key,
+)
 from .records import decode
 from .subscriptions import PREFIX as SUBSCRIPTIONS_PREFIX
 from .subscriptions import (
@@ -20,6 +27,8 @@ from .topics import (
     Durability,
     Tombstone,
     Topic,
+    TopicRetention,
+    change_topic,
     create_topic,
     delete_topic,
     drop_tombstone,
@@ -41,18 +50,23 @@ __all__ = [
     "Subscription",
     "Tombstone",
     "Topic",
+    "TopicRetention",
     "adopt_journal",
+    "change_namespace",
+    "change_topic",
     "claim_journal",
     "create_namespace",
     "create_subscription",
     "create_topic",
     "decode",
+    "delete_namespace",
     "delete_subscription",
     "delete_topic",
     "drop_tombstone",
     "found_journal",
     "journal_identity",
     "namespace_key",
+    "parse_namespace_key",
     "parse_subscription_key",
     "parse_tombstone_key",
     "parse_topic_key",

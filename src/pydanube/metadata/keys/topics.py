@@ -6,6 +6,8 @@ any more; the name is free at once, for a topic with another id.
 
 from enum import Enum
 
+from msgspec import Struct
+
 from pydanube.metadata.transactions import Absent, Delete, DeleteRange, Get, Present, Put, Transaction, Unchanged
 from pydanube.model import TopicId, TopicName
 
@@ -25,10 +27,18 @@ class Durability(Enum):
     STORE = "store"
 
 
+class TopicRetention(Struct, frozen=True):
+    time_us: int | None  # None: for ever
+    bytes: int | None
+    hold_unconsumed: bool
+
+
 class Topic(Record, frozen=True):
     id: TopicId
     created_us: int
     durability: Durability | None  # None: a non-reliable topic, of which nothing is stored
+    partitions: int = 0  # of the topic that this is a partition of; 0: it is none
+    retention: TopicRetention | None = None  # None: the broker's default
 
     @property
     def is_reliable(self) -> bool:
@@ -84,3 +94,8 @@ def delete_topic(name: TopicName, topic: Topic, revision: int, *, deleted_us: in
 def drop_tombstone(topic: TopicId) -> Transaction:
     """For when no journal file mentions the id any more."""
     return Transaction(then=(Delete(tombstone_key(topic)),))
+
+
+def change_topic(name: TopicName, topic: Topic, revision: int) -> Transaction:
+    key = topic_key(name)
+    return Transaction(when=(Unchanged(key, revision),), then=(Put(key, topic.encode()),))
