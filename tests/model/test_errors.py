@@ -13,6 +13,15 @@ FROZEN = {
     103: "OffsetOutOfRange",
     104: "InvalidAck",
     105: "UnknownSubscription",
+    106: "ProtocolError",
+    107: "NotAllowed",
+    108: "AlreadyExists",
+    109: "TopicMismatch",
+    110: "SubscriptionBusy",
+    111: "InvalidRequest",
+    112: "UnknownNamespace",
+    113: "MessageTooLarge",
+    114: "AddressUnusable",
     201: "InvalidBatch",
     202: "BatchTooLarge",
     203: "WrongTopic",
@@ -34,6 +43,10 @@ FROZEN = {
     501: "MetadataFailed",
     502: "RevisionCompacted",
     503: "LeaseNotFound",
+    601: "ConnectionLost",
+    602: "BufferFull",
+    603: "ClientClosed",
+    604: "UsedAfterFork",
 }
 
 

@@ -9,7 +9,8 @@ from tests.cli.samples import PARKED, PRODUCER, SUBSCRIPTION, TOPICS, fill, open
 
 from pydanube.model.errors import DataFolderUnusable
 from pydanube.storage import Files, Finding, InlineWriter, MemoryFiles, OsFiles
-from pydanube.storage.check import DumpedEntry, check_folder, dump_folder, find_journal
+from pydanube.storage.check import check_folder, find_journal
+from pydanube.storage.dump import DumpedEntry, dump_folder
 from pydanube.testing.faults import SimulatedDisk, SimulatedFiles
 
 

@@ -213,7 +213,10 @@ def test_round_inside_a_payload_is_not_found_behind_damage() -> None:
     smuggled, _ = encoded([], number=6, seed=salt_seed(1))
     first, _ = encoded([Draft(Kind.DISCARD, 0, 0, 0, 0, smuggled)])
     second, _ = encoded(SMALL, number=7)
-    items = scan(b"\1" + first[1:] + second)  # the first head is damaged: the scan looks for the next one
+    broken = bytearray(first)
+    broken[0] ^= 1  # head and tail are damaged: the scan looks for the next one
+    broken[-1] ^= 1
+    items = scan(bytes(broken) + second)
     assert [type(item) for item in items] == [FoundDamage, FoundRound, FoundEnd]
     damage, found = items[0], items[1]
     assert isinstance(damage, FoundDamage)
@@ -222,26 +225,27 @@ def test_round_inside_a_payload_is_not_found_behind_damage() -> None:
     assert found.head.number == 7
 
 
-def test_damaged_heads_are_read_backwards_from_their_tails() -> None:
+def test_damaged_heads_are_made_up_for_by_their_tails() -> None:
     rounds = [encoded(SMALL, number=number) for number in (5, 6, 7)]
     data = bytearray(b"".join(whole.data for whole in rounds))
     data[9] ^= 1  # the heads of the first two
     data[len(rounds[0].data) + 9] ^= 1
-    damage = scan(bytes(data))[0]
-    assert isinstance(damage, FoundDamage)
-    assert damage.is_covered
-    assert [head.number for head, _ in damage.legible] == [5, 6]
-    assert [rows for _, rows in damage.legible] == [rounds[0].rows, rounds[1].rows]
+    items = scan(bytes(data))
+    salvaged = [item for item in items if isinstance(item, FoundRound)]
+    assert [found.head.number for found in salvaged] == [5, 6, 7]
+    assert [found.rows for found in salvaged] == [whole.rows for whole in rounds]
+    assert [found.head_whole for found in salvaged] == [False, False, True]
+    assert [found.is_whole for found in salvaged] == [False, False, True]
+    assert not any(found.damaged for found in salvaged)
 
 
-def test_damage_in_head_and_tail_is_not_covered() -> None:
+def test_damage_in_head_and_tail_is_lost() -> None:
     first, second = encoded(SMALL, number=5), encoded([], number=6)
     data = bytearray(first.data + second.data)
     data[9] ^= 1
     data[len(first.data) - 1] ^= 1
     damage = scan(bytes(data))[0]
-    assert isinstance(damage, FoundDamage)
-    assert (damage.is_covered, damage.legible, damage.next_number) == (False, [], 6)
+    assert damage == FoundDamage(0, len(first.data), 6)
 
 
 def test_scan_finds_a_round_across_its_windows() -> None:

@@ -16,13 +16,29 @@ class Failed(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         label = f"Error {self._error.code}:" if self._error.code else "Error:"
-        click.echo(f"{click.style(label, fg='red', bold=True)} {_sentence(self.message)}", file=file, err=file is None)
-        click.echo(_sentence(self._error.advice), file=file, err=file is None)
+        _show(label, self.message, self._error.advice, file)
 
 
-def _sentence(text: str) -> str:
+class Refused(click.ClickException):
+    """What the command line itself will not do, and the broker never heard of: a message and what to do about it."""
+
+    def __init__(self, message: str, advice: str) -> None:
+        super().__init__(message)
+        self.advice = advice
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        _show("Error:", self.message, self.advice, file)
+
+
+def _show(label: str, message: str, advice: str, file: IO[Any] | None) -> None:
+    click.echo(f"{click.style(label, fg='red', bold=True)} {as_sentence(message)}", file=file, err=file is None)
+    click.echo(as_sentence(advice), file=file, err=file is None)
+
+
+def as_sentence(text: str) -> str:
     text = text.strip().rstrip(".")
-    return f"{text[:1].upper()}{text[1:]}."
+    end = "" if text.endswith("?") else "."
+    return f"{text[:1].upper()}{text[1:]}{end}"
 
 
 class SentenceGroup(click.Group):

@@ -11,7 +11,9 @@ import click
 from .output import console, echo_json, parse_topic_id, show_bytes, show_id, show_time, table
 
 if TYPE_CHECKING:
-    from pydanube.storage.check import DumpedEntry, FileFacts, Inspection, Progress, TopicFacts
+    from pydanube.storage.check import Progress
+    from pydanube.storage.dump import DumpedEntry
+    from pydanube.storage.facts import FileFacts, Inspection, TopicFacts
 
 PROGRESS_FROM_BYTES = 64 << 20  # what is smaller is read in a blink
 ROWS_MAX = 40  # of a table on the terminal; --json has all
@@ -161,7 +163,8 @@ def _say_left_out(count: int, what: str) -> None:
 def dump(folder: Path, topic_id: int | None, with_payloads: bool, as_json: bool) -> None:
     """Print one line for every entry of the journal in DIR, in the order in which they were written."""
     from pydanube.storage import OsFiles
-    from pydanube.storage.check import dump_folder, find_journal
+    from pydanube.storage.check import find_journal
+    from pydanube.storage.dump import dump_folder
 
     files = OsFiles(find_journal(folder), read_only=True)
     if not as_json:

@@ -8,6 +8,19 @@ from .errors import SentenceGroup
 
 # Name, what its help says in the list, and where it is. A line here and a file beside this one make a new command.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "serve": (
+        "Start a broker: native port, HTTP port, storage and metadata in one process.",
+        "pydanube.cli.serve:serve",
+    ),
+    "produce": ("Publish lines of a file or of standard input, or made-up messages.", "pydanube.cli.produce:produce"),
+    "consume": ("Print the messages of a topic.", "pydanube.cli.consume:consume"),
+    "topic": ("Create, list, show and delete topics, and say how long they keep messages.", "pydanube.cli.topic:topic"),
+    "subscription": ("List, show and delete subscriptions.", "pydanube.cli.subscription:subscription"),
+    "namespace": ("Create, list, show, change and delete namespaces.", "pydanube.cli.namespace:namespace"),
+    "bench": ("Measure a broker: throughput and latency.", "pydanube.cli.bench:bench"),
+    "context": ("Name brokers, and choose the one that commands talk to.", "pydanube.cli.context:context"),
+    "explain": ("Say what an error code means and what to do about it.", "pydanube.cli.explain:explain"),
+    "doctor": ("Check whether this machine can run a broker well.", "pydanube.cli.doctor:doctor"),
     "journal": ("Look into a data folder: is it whole, what is in it.", "pydanube.cli.journal:journal"),
 }
 

@@ -35,14 +35,15 @@ class Acks:
         for part in _cut_out(self._open, first, end):
             _insert(self._ready, *part)
 
-    def ack_up_to(self, offset: int) -> None:
-        """Everything handed out up to this offset, the offset included."""
-        self.ack(0, offset + 1)
-
     def take(self, ranges_max: int) -> Ranges:
         """The ranges for the next ACK frame."""
         taken, self._ready = self._ready[:ranges_max], self._ready[ranges_max:]
         return taken
+
+    def again(self, ranges: Ranges) -> None:
+        """These were sent, and the broker could not store them."""
+        for part in ranges:
+            _insert(self._ready, *part)
 
     def clear(self) -> None:
         """Another session: what was handed out before comes again, or was acknowledged."""

@@ -38,8 +38,8 @@ class Identity(NamedTuple):
 class Parcel:
     __slots__ = (
         "attributes",
+        "awaited",
         "bytes",
-        "charge",
         "count",
         "data",
         "deadline",
@@ -53,18 +53,18 @@ class Parcel:
     )
 
     def __init__(self, publish_time_us: int, deadline: float) -> None:
-        self.payloads: Sequence[Buffer] = []
-        self.keys: Sequence[str | None] | None = None
-        self.attributes: Sequence[Mapping[str, str] | None] | None = None
-        self.event_times_us: Sequence[int | None] | None = None
+        self.payloads: list[Buffer] = []
+        self.keys: list[str | None] | None = None
+        self.attributes: list[Mapping[str, str] | None] | None = None
+        self.event_times_us: list[int | None] | None = None
         self.count = 0
         self.bytes = 0
         self.publish_time_us = publish_time_us
         self.deadline = deadline
         self.receipts: list[Receipt] = []
+        self.awaited = 0  # messages that somebody waits for; the others were posted
         self.data = bytearray()  # once it is encoded
         self.request = 0  # the question that it was sent with last; 0: it has to be sent
-        self.charge = 0  # of that question, see credit.py
         self.is_done = False
 
     def add(
@@ -76,7 +76,7 @@ class Parcel:
         size: int,
     ) -> None:
         """One message more, checked by `check_message`. Columns that all messages leave empty are never made."""
-        self.payloads.append(payload)  # type: ignore[attr-defined]
+        self.payloads.append(payload)
         count = self.count
         self.count = count + 1
         self.bytes += size
@@ -104,7 +104,7 @@ class Parcel:
             first_publish_time_us=self.publish_time_us,
             codec=codec,
         )
-        self.payloads, self.keys, self.attributes, self.event_times_us = (), None, None, None
+        self.payloads, self.keys, self.attributes, self.event_times_us = [], None, None, None
 
     def published(self, first_offset: int) -> None:
         self.is_done = True
@@ -117,10 +117,10 @@ class Parcel:
             receipt.failed(error)
 
 
-def _extended(column: Sequence[T | None] | None, count: int, value: T | None) -> list[T | None]:
-    extended = [None] * count if column is None else column
-    extended.append(value)  # type: ignore[union-attr]
-    return extended  # type: ignore[return-value]
+def _extended(column: list[T | None] | None, count: int, value: T | None) -> list[T | None]:
+    extended: list[T | None] = [None] * count if column is None else column
+    extended.append(value)
+    return extended
 
 
 def check_message(
@@ -160,10 +160,10 @@ def _text_bytes(what: str, text: str) -> int:
 class Columns(NamedTuple):
     """Many messages at once; a column that is None is empty for all of them."""
 
-    payloads: Sequence[Buffer]
-    keys: Sequence[str | None] | None
-    attributes: Sequence[Mapping[str, str] | None] | None
-    event_times_us: Sequence[int | None] | None
+    payloads: list[Buffer]
+    keys: list[str | None] | None
+    attributes: list[Mapping[str, str] | None] | None
+    event_times_us: list[int | None] | None
 
     def parcel(self, first: int, end: int, size: int, publish_time_us: int, deadline: float) -> Parcel:
         parcel = Parcel(publish_time_us, deadline)
@@ -173,6 +173,7 @@ class Columns(NamedTuple):
         parcel.event_times_us = None if self.event_times_us is None else self.event_times_us[first:end]
         parcel.count = end - first
         parcel.bytes = size
+        parcel.awaited = parcel.count
         return parcel
 
     def pick(self, indexes: Sequence[int]) -> "Columns":

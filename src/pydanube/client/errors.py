@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pydanube.model.errors import DanubeError, Remedy
 
 
-class PublishErrors(DanubeError, ExceptionGroup[DanubeError]):  # noqa: N818
+class PublishErrors(DanubeError, ExceptionGroup[DanubeError]):
     """Messages that were posted and not stored. Each error names a topic and how many messages it concerns."""
 
     code, remedy = 605, Remedy.RETRY

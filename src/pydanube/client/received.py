@@ -1,7 +1,7 @@
 """What a consumer or reader gets: batches whose columns are decoded once, when they are first asked for."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 from itertools import chain, repeat
 from types import MappingProxyType
@@ -11,10 +11,11 @@ import msgspec
 
 from pydanube.records import Batch
 
+from .times import time_of
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
 T = TypeVar("T")
 
@@ -55,10 +56,6 @@ class Message(msgspec.Struct, frozen=True, gc=False):
         return None if self.event_time_us is None else time_of(self.event_time_us)
 
 
-def time_of(time_us: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=time_us)
-
-
 class Decoded:
     """A stored batch, and its columns as lists."""
 
@@ -96,10 +93,10 @@ class Decoded:
             range(base + first, base + end),
             repeat(topic),
             repeat(partition),
-            attributes,  # type: ignore[arg-type]
-            publish_times,  # type: ignore[arg-type]
-            event_times,  # type: ignore[arg-type]
-            producers,  # type: ignore[arg-type]
+            attributes,
+            publish_times,
+            event_times,
+            producers,
             repeat(self.batch.header.schema_id),
             repeat(origin),
         )

@@ -1,4 +1,4 @@
-"""Looking into a data folder without changing it: what is in it, whether it is whole, and every entry as a line.
+"""Looking into a data folder without changing it: what is in it, and whether it is whole.
 
 Recovery reads what lies behind the newest checkpoint and judges it; this file runs it read-only, and reads every byte
 in front of the checkpoint itself, where all was durable and nothing can be a torn tail. At last it compares: each
@@ -11,28 +11,23 @@ second look shows the same one, and an incomplete last round is what a writer at
 import contextlib
 import fcntl
 import os
-import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
-from pydanube.model import Buffer, Clock, DanubeError, SystemClock
+from pydanube.model import Clock, SystemClock
 from pydanube.model.errors import DataDamaged, DataFolderUnusable, JournalMismatch
 from pydanube.model.limits import INDEX_STRIDE_BYTES
-from pydanube.records import Batch, read_header
 
-from . import entries
 from .checkpoint import checkpoint_round, decode_checkpoint
-from .entries import PARK_HEAD_BYTES
+from .dump import kind_name
+from .facts import HARMLESS, CheckpointFacts, FileFacts, Inspection, OtherFile, topic_facts
 from .file_header import FILE_HEADER_BYTES, FileHeader, decode_file_header, file_name, index_name, number_of
 from .files import File, Files
 from .index import decode_sidecar
-from .ledger import TopicState
 from .ranges import RangeSet
 from .recovery import Recovered, Recovery
 from .report import Finding, Report
-from .rounds import GIVES_OFFSETS, Kind, Row, salt_seed
+from .rounds import GIVES_OFFSETS, Row, salt_seed
 from .scan import FoundDamage, FoundEnd, FoundRound, scan_rounds
 from .state import JournalState, Place
 
@@ -42,87 +37,6 @@ Progress = Callable[[int, int], None]
 QUARANTINE = "quarantine"
 _PROGRESS_BYTES = 1 << 20
 _LOOKS_MAX = 5
-_BATCH_AT: dict[int, int] = {Kind.BATCH: 0, Kind.PARK: PARK_HEAD_BYTES}  # where a batch begins in its entry
-_HARMLESS = (Finding.TORN_TAIL,)
-
-
-class FileFacts(msgspec.Struct):
-    name: str
-    size_bytes: int
-    used_bytes: int  # up to the end of the last round
-    rounds: int
-    entries: int
-    first_round: int | None
-    last_round: int | None
-    created_us: int | None
-    index: str  # of its sidecar: whole, damaged or missing
-
-
-class CheckpointFacts(msgspec.Struct, frozen=True):
-    name: str
-    size_bytes: int
-    is_whole: bool
-    round_number: int | None = None
-    file_number: int | None = None  # where recovery goes on from it
-    position: int | None = None
-    time_us: int | None = None
-
-
-class LedgerFacts(msgspec.Struct, frozen=True):
-    first_offset: int
-    end_offset: int
-    epoch: int
-    bytes: int
-    first_file: int
-    last_file: int
-    closed: bool
-
-
-class CursorFacts(msgspec.Struct, frozen=True):
-    subscription_id: int
-    generation: int
-    position: int
-    ranges_above: list[tuple[int, int]]
-
-
-class ProducerFacts(msgspec.Struct, frozen=True):
-    producer_id: int
-    epoch: int
-    next_sequence: int
-
-
-class TopicFacts(msgspec.Struct, frozen=True):
-    topic_id: int
-    first_offset: int
-    end_offset: int
-    bytes: int
-    ledgers: list[LedgerFacts]
-    lost: list[tuple[int, int]]
-    cursors: list[CursorFacts]
-    producers: list[ProducerFacts]
-    parked_batches: int
-    parked_bytes: int
-
-
-class OtherFile(msgspec.Struct, frozen=True):
-    name: str
-    size_bytes: int
-
-
-class Inspection(msgspec.Struct):
-    journal_id: str
-    in_use: bool
-    files: list[FileFacts]
-    checkpoints: list[CheckpointFacts]
-    topics: list[TopicFacts]
-    deleted_topics: int
-    other_files: list[OtherFile]
-    findings: list[Report]
-
-    @property
-    def is_whole(self) -> bool:
-        """A torn tail is no damage: it was never acknowledged, and the next start cuts it off."""
-        return all(report.finding in _HARMLESS for report in self.findings)
 
 
 def find_journal(folder: Path) -> Path:
@@ -166,7 +80,7 @@ def check_folder(
     if in_use and look.findings:
         again = _look(files, in_use, progress, clock or SystemClock())
         again.findings = [
-            report for report in again.findings if report in look.findings and report.finding not in _HARMLESS
+            report for report in again.findings if report in look.findings and report.finding not in HARMLESS
         ]
         return again
     return look
@@ -211,7 +125,7 @@ class _Check:
             self._in_use,
             facts,
             checkpoints,
-            _topics(recovered.state),
+            topic_facts(recovered.state),
             len(recovered.state.deleted),
             [OtherFile(name, size) for name, size in sizes.items() if name not in known],
             self._findings,
@@ -307,7 +221,9 @@ class _Check:
     def _rounds(self, file: File, header: FileHeader, facts: FileFacts, end: int, vouched_end: int) -> None:
         begun_bytes = self._done_bytes
         expected = header.first_round
-        for found in scan_rounds(file, FILE_HEADER_BYTES, end, salt_seed(header.salt)):
+        # Where all of it is vouched for, its end is the exact end of a round.
+        next_number = 0 if vouched_end >= end else None
+        for found in scan_rounds(file, FILE_HEADER_BYTES, end, salt_seed(header.salt), next_number=next_number):
             vouched = found.position < vouched_end
             if isinstance(found, FoundRound):
                 if vouched:
@@ -340,14 +256,15 @@ class _Check:
             )
         for number in sorted(found.damaged):
             self._report_row(name, found.head.number, found.rows[number], found.position)
-        if not found.tail_whole:
+        if not (found.head_whole and found.tail_whole):
+            first, end = (found.head.tail_at, found.head.length) if found.head_whole else (0, found.head.entries_at)
             self._report(
                 Finding.REPAIRED,
                 name,
-                found.position + found.head.tail_at,
-                found.end,
+                found.position + first,
+                found.position + end,
                 round_number=found.head.number,
-                detail="the second table of a round is damaged; the first one is whole",
+                detail="one of the two tables of a round is damaged; the other one is whole",
             )
 
     def _judge_loss(self, name: str, found: FoundDamage | FoundEnd, vouched_end: int) -> None:
@@ -355,11 +272,7 @@ class _Check:
             detail = "rounds that were durable cannot be read"
             self._report(Finding.CORRUPTION, name, found.position, vouched_end, detail=detail)
             return
-        for head, rows in found.legible:
-            for row in rows:
-                self._report_row(name, head.number, row, found.position)
-        detail = "the head of a round is damaged" if found.is_covered else "rounds cannot be read"
-        self._report(Finding.CORRUPTION, name, found.position, found.end, detail=detail)
+        self._report(Finding.CORRUPTION, name, found.position, found.end, detail="rounds cannot be read")
 
     def _report_row(self, name: str, round_number: int, row: Row, round_position: int) -> None:
         gives = row.kind in GIVES_OFFSETS
@@ -432,163 +345,3 @@ def _holes(present: RangeSet, first: int, end: int) -> list[tuple[int, int]]:
     if first < end:
         holes.append((first, end))
     return holes
-
-
-def _topics(state: JournalState) -> list[TopicFacts]:
-    parked: dict[int, list[int]] = {}
-    for waiting in state.parked.values():
-        parked.setdefault(waiting.topic_id, []).append(waiting.length)
-    return [_topic_facts(topic, parked.get(topic_id, [])) for topic_id, topic in sorted(state.topics.items())]
-
-
-def _topic_facts(topic: TopicState, parked_lengths: list[int]) -> TopicFacts:
-    return TopicFacts(
-        topic.topic_id,
-        topic.first,
-        topic.end,
-        sum(ledger.bytes for ledger in topic.ledgers),
-        [
-            LedgerFacts(each.first, each.end, each.epoch, each.bytes, each.first_file, each.last_file, each.closed)
-            for each in topic.ledgers
-        ],
-        topic.gaps.items(),
-        [
-            CursorFacts(number, cursor.generation, cursor.position, cursor.above.items())
-            for number, cursor in topic.cursors.items()
-        ],
-        [ProducerFacts(each.producer_id, each.epoch, each.next_sequence) for each in topic.producers.values()],
-        len(parked_lengths),
-        sum(parked_lengths),
-    )
-
-
-def kind_name(kind: int) -> str:
-    """For people; a kind that this program does not know is shown by its number."""
-    try:
-        return Kind(kind).name.lower().replace("_", " ")
-    except ValueError:
-        return f"kind {kind}"
-
-
-# -- every entry as a line ----------------------------------------------------------------------------------------
-
-
-class DumpedEntry(msgspec.Struct, frozen=True):
-    """One entry of a round, or a stretch of bytes (without a round) in which none can be read."""
-
-    file: str
-    position: int
-    length: int
-    crc_ok: bool
-    kind: str
-    round_number: int | None = None
-    topic_id: int | None = None
-    first_offset: int | None = None
-    end_offset: int | None = None
-    record_count: int = 0
-    detail: str = ""
-    payloads: list[bytes | None] | None = None
-
-
-def dump_folder(files: Files, *, topic_id: int | None = None, with_payloads: bool = False) -> Iterator[DumpedEntry]:
-    """Everything in the journal in the order in which it was written; of one topic only, if asked for."""
-    for number in sorted(number for number in map(number_of, files.list()) if number is not None):
-        name = file_name(number)
-        try:
-            with contextlib.closing(files.open(name)) as file:
-                for dumped in _dump_file(files, number, file, with_payloads):
-                    # Bytes that cannot be read may have been anyone's.
-                    if topic_id is None or dumped.topic_id == topic_id or dumped.round_number is None:
-                        yield dumped
-        except FileNotFoundError:
-            continue  # deleted by a broker at work
-        except OSError as error:
-            yield DumpedEntry(name, 0, 0, False, "unreadable", detail=f"the file cannot be read: {error.strerror}")
-
-
-def _dump_file(files: Files, number: int, file: File, with_payloads: bool) -> Iterator[DumpedEntry]:
-    name, end = file_name(number), file.size()
-    header, _ = decode_file_header(file.read_at(0, FILE_HEADER_BYTES))
-    if header is None:
-        yield DumpedEntry(name, 0, end, False, "unreadable", detail="both headers of the file are damaged")
-        return
-    with contextlib.suppress(OSError), contextlib.closing(files.open(file_name(number + 1))) as follower:
-        next_header, _ = decode_file_header(follower.read_at(0, FILE_HEADER_BYTES))
-        if next_header is not None:
-            end = min(end, next_header.previous_end)
-    for found in scan_rounds(file, FILE_HEADER_BYTES, end, salt_seed(header.salt)):
-        if isinstance(found, FoundRound):
-            yield from _dump_round(name, found, with_payloads)
-        elif isinstance(found, FoundDamage):
-            detail = "no round can be read here"
-            yield DumpedEntry(name, found.position, found.end - found.position, False, "unreadable", detail=detail)
-        elif found.last > found.position:
-            detail = "an incomplete round at the end"
-            yield DumpedEntry(name, found.position, found.last - found.position, False, "unreadable", detail=detail)
-
-
-def _dump_round(name: str, found: FoundRound, with_payloads: bool) -> Iterator[DumpedEntry]:
-    head = found.head
-    if not found.rows:
-        detail = f"says that round {head.synced_through} is durable"
-        yield DumpedEntry(name, found.position, head.length, found.tail_whole, "mark", head.number, detail=detail)
-    for number, row in enumerate(found.rows):
-        crc_ok = number not in found.damaged
-        gives = row.kind in GIVES_OFFSETS
-        body = found.body(row)
-        detail = _detail(row, body) if crc_ok else "the entry is damaged"
-        payloads = None
-        if with_payloads and crc_ok and row.kind in _BATCH_AT:
-            try:
-                payloads = Batch(memoryview(body)[_BATCH_AT[row.kind] :]).payloads()
-            except DanubeError as error:
-                detail = str(error)
-        yield DumpedEntry(
-            name,
-            found.position + row.position,
-            row.length,
-            crc_ok,
-            kind_name(row.kind),
-            head.number,
-            row.topic_id or None,
-            row.first_offset if gives or row.kind == Kind.TRIM else None,
-            row.first_offset + row.record_count if gives else None,
-            row.record_count,
-            detail,
-            payloads,
-        )
-
-
-def _detail(row: Row, body: Buffer) -> str:
-    try:
-        return _describe(row, body)
-    except (DanubeError, struct.error, msgspec.MsgspecError):
-        return "its content is not legible"
-
-
-def _describe(row: Row, body: Buffer) -> str:
-    """What the row does not say already."""
-    kind = row.kind
-    if kind in (Kind.CURSOR_ACK, Kind.CURSOR_RESET, Kind.CURSOR_DROP):
-        move = entries.decode_cursor(body)
-        ranges = ", ".join(f"{first} to {end}" for first, end in move.ranges)
-        return f"subscription {move.subscription_id:016x}, generation {move.generation}" + (ranges and f", {ranges}")
-    if kind == Kind.BATCH:
-        header = read_header(body)
-        idempotent = f"producer {header.producer_id:016x}, sequence {header.first_sequence}"
-        return idempotent if header.producer_id else ""
-    if kind == Kind.PARK:
-        return f"parked as {entries.decode_park_head(body).parked_id:016x}"
-    if kind == Kind.RELEASE:
-        return "released: " + ", ".join(f"{item.parked_id:016x}" for item in entries.decode_released(body)[0])
-    if kind == Kind.DISCARD:
-        return ", ".join(f"{parked_id:016x}" for parked_id in entries.decode_ids(body))
-    if kind == Kind.SESSION:
-        return f"writer epoch {entries.decode_ids(body)[0]}"
-    if kind == Kind.WRITER:
-        writer = entries.decode_writer(body)
-        return f"writer {writer.writer}, version {writer.version}"
-    if kind == Kind.DAMAGE:
-        first, end = entries.decode_ids(body)
-        return f"offsets {first} to {end} are lost"
-    return ""

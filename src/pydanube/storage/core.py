@@ -124,7 +124,7 @@ class Core:
 
     def fail(self, entries: list[Entry], error: DanubeError) -> None:
         """The round is not durable, and nothing that was accepted after it can be. All of it is as if it had never
-        been. On a full disk cursors and the like stay in line: the reserve is for them."""
+        been. When batches find the disk full, cursors and the like stay in line: the reserve is for them."""
         with self._lock:
             fallen = entries + self._queue.clear()
             self._taken_bytes = 0

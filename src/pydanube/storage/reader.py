@@ -5,7 +5,7 @@ which stays readable even when retention removes the file meanwhile.
 """
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from pydanube.model.errors import DataDamaged
@@ -15,8 +15,19 @@ from pydanube.records import read_header, restamped
 from . import entries
 from .cache import StoredBatch
 from .files import File
-from .rounds import HEAD_BYTES, Kind, RoundHead, Row, batch_is_whole, check_head, entry_is_whole, read_head, read_rows
-from .scan import FoundDamage, scan_rounds
+from .rounds import (
+    GIVES_OFFSETS,
+    HEAD_BYTES,
+    Kind,
+    RoundHead,
+    Row,
+    batch_is_whole,
+    check_head,
+    entry_is_whole,
+    read_head,
+    read_rows,
+)
+from .scan import FoundDamage, FoundEnd, FoundRound, scan_rounds
 
 _ID = struct.Struct("<Q")
 
@@ -69,13 +80,13 @@ def run_read(job: ReadJob) -> list[StoredBatch]:
     expected = job.first
     position = job.position
     while position < job.file_end and expected < job.end:
-        found = _read_table(job, window, position)
-        if found is None:
-            # The round may be about other topics. If it is about this one, the offsets that follow will tell.
-            position = _behind_damage(job, position)
+        found = _read_rows(job, window, position)
+        if isinstance(found, FoundDamage | FoundEnd):
+            # It may be about other topics. If it is about this one, the offsets that follow will tell.
+            position = found.end if isinstance(found, FoundDamage) else job.file_end
             continue
-        head, table = found
-        for row in _rows_of(table, head, job.topic_id):
+        head, rows = found
+        for row in rows:
             row_end = row.first_offset + row.record_count
             if row_end <= expected:
                 continue
@@ -100,30 +111,24 @@ def run_read(job: ReadJob) -> list[StoredBatch]:
     return batches
 
 
-def _read_table(job: ReadJob, window: _Window, position: int) -> tuple[RoundHead, memoryview] | None:
+def _read_rows(job: ReadJob, window: _Window, position: int) -> tuple[RoundHead, list[Row]] | FoundDamage | FoundEnd:
+    """The topic's rows that give offsets, of the round at a position. Where its head is damaged, its tail will do."""
     head = read_head(window.get(position, HEAD_BYTES))
     if head is not None:
         data = window.get(position, head.entries_at)
         if check_head(data, head, job.seed):
-            return head, data[HEAD_BYTES:]
-    return None
+            table = data[HEAD_BYTES:]
+            # Most rounds of a busy journal are about others: look before decoding.
+            if _ID.pack(job.topic_id) not in bytes(table):
+                return head, []
+            return head, _rows_of(read_rows(table, head.entry_count), job.topic_id)
+    # Readers stop at durable ends of rounds, so the end of what may be read is exact; the number is of no interest.
+    found = next(scan_rounds(job.file, position, job.file_end, job.seed, next_number=0))
+    return (found.head, _rows_of(found.rows, job.topic_id)) if isinstance(found, FoundRound) else found
 
 
-def _behind_damage(job: ReadJob, position: int) -> int:
-    """Where the next round begins behind one whose head is damaged; the end of the file if there is none."""
-    found = next(scan_rounds(job.file, position, job.file_end, job.seed))
-    return found.end if isinstance(found, FoundDamage) else job.file_end
-
-
-def _rows_of(table: memoryview, head: RoundHead, topic_id: int) -> list[Row]:
-    """The topic's rows that give offsets. Most rounds of a busy journal are about others: look before decoding."""
-    if _ID.pack(topic_id) not in bytes(table):
-        return []
-    return [
-        row
-        for row in read_rows(table, head.entry_count)
-        if row.topic_id == topic_id and row.kind in (Kind.BATCH, Kind.RELEASE)
-    ]
+def _rows_of(rows: Iterable[Row], topic_id: int) -> list[Row]:
+    return [row for row in rows if row.topic_id == topic_id and row.kind in GIVES_OFFSETS]
 
 
 def _row_batches(job: ReadJob, window: _Window, round_position: int, row: Row, expected: int) -> Iterator[StoredBatch]:

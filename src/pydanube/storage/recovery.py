@@ -241,14 +241,15 @@ class Recovery:
                 index.add(row.topic_id, row.first_offset, found.position, append_time(row, body))
         if found.damaged:
             self._quarantine(journal_file, found.position, found.end)
-        elif not found.tail_whole:
+        if not (found.head_whole and found.tail_whole):
+            first, end = (found.head.tail_at, found.head.length) if found.head_whole else (0, found.head.entries_at)
             self._report(
                 Finding.REPAIRED,
                 journal_file.name,
-                found.position + found.head.tail_at,
-                found.end,
+                found.position + first,
+                found.position + end,
                 round_number=found.head.number,
-                detail="the second table of a round is damaged; the first one is whole",
+                detail="one of the two tables of a round is damaged; the other one is whole",
             )
         self._next_round = found.head.number + 1
 
@@ -300,22 +301,11 @@ class Recovery:
         ]
 
     def _lose_stretch(self, journal_file: _JournalFile, found: FoundDamage) -> None:
-        """Rounds without a legible head, with a round behind them: they were durable."""
+        """Nothing in it is legible, and a round follows: it was durable."""
         self._quarantine(journal_file, found.position, found.end)
-        for head, rows in found.legible:
-            for row in rows:
-                self._lose_row(journal_file.name, head.number, row, found.position)
-            self._next_round = max(self._next_round, head.number + 1)
-        self._report(
-            Finding.CORRUPTION,
-            journal_file.name,
-            found.position,
-            found.end,
-            detail="the head of a round is damaged" if found.is_covered else "rounds cannot be read",
-        )
-        if not found.is_covered:
-            self._lose_unknown(found.end - found.position)
-            self._next_round = found.next_number
+        self._report(Finding.CORRUPTION, journal_file.name, found.position, found.end, detail="rounds cannot be read")
+        self._lose_unknown(found.end - found.position)
+        self._next_round = found.next_number
 
     def _lose_unknown(self, length: int) -> None:
         """Bytes that may have held messages of any topic. An offset that was durable is never given again, so every

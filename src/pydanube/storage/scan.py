@@ -1,8 +1,8 @@
 """Reading a journal file from end to end, damage included. Pure but for the reads that it is given.
 
-The scan yields what it finds in order: whole rounds, rounds with damaged entries, and stretches in which no head is
-legible. Behind damage it looks for the next round by its magic and its salted CRC, and reads the tails of the
-rounds in between backwards from there. It judges nothing: what was durable is for `recovery.py` to say.
+The scan yields what it finds in order: whole rounds, rounds with damaged parts, and stretches in which nothing is
+legible. Behind damage it looks for the next round by its magic and its salted CRC, and reads the rounds in between
+backwards from there, by their tails. It judges nothing: what was durable is for `recovery.py` to say.
 """
 
 from collections.abc import Iterator
@@ -37,11 +37,12 @@ class FoundRound(NamedTuple):
     rows: list[Row]
     data: bytes  # the whole round
     damaged: frozenset[int]  # entries that fail their CRC
+    head_whole: bool  # with its table; one of the two is, or this would not be a round
     tail_whole: bool
 
     @property
     def is_whole(self) -> bool:
-        return self.tail_whole and not self.damaged
+        return self.head_whole and self.tail_whole and not self.damaged
 
     @property
     def end(self) -> int:
@@ -52,12 +53,10 @@ class FoundRound(NamedTuple):
 
 
 class FoundDamage(NamedTuple):
-    """Bytes in which no round can be read from its head."""
+    """Bytes in which no round can be read, neither from its head nor from its tail."""
 
     position: int
     end: int
-    legible: list[tuple[RoundHead, list[Row]]]  # rounds in it whose tail is whole, in order
-    is_covered: bool  # whether those tails account for every byte of it
     next_number: int  # of the round that follows
 
 
@@ -83,7 +82,7 @@ def scan_rounds(file: File, start: int, end: int, seed: int, *, next_number: int
                 follows = (end, next_number)
             if follows is None:
                 break
-            yield _damage(file, position, follows[0], seed, follows[1])
+            yield from _salvage(file, position, follows[0], seed, follows[1])
             position = follows[0]
         else:
             yield found
@@ -102,14 +101,18 @@ def read_round(file: File, position: int, end: int, seed: int) -> FoundRound | N
     rows = list(read_rows(data, head.entry_count, HEAD_BYTES))
     if not rows_fit(rows, head):
         return None
+    tail = read_tail_before(data, head.length, seed)
+    tail_whole = tail is not None and tail[0] == head
+    return FoundRound(position, head, rows, data, _damaged(rows, data), head_whole=True, tail_whole=tail_whole)
+
+
+def _damaged(rows: list[Row], data: bytes) -> frozenset[int]:
     view = memoryview(data)
-    damaged = frozenset(
+    return frozenset(
         number
         for number, row in enumerate(rows)
         if not entry_is_whole(row, view[row.position : row.position + row.length])
     )
-    tail = read_tail_before(data, head.length, seed)
-    return FoundRound(position, head, rows, data, damaged, tail is not None and tail[0] == head)
 
 
 def _find_round(file: File, start: int, end: int, seed: int) -> tuple[int, int] | None:
@@ -136,24 +139,35 @@ def _whole_head(file: File, position: int, end: int, seed: int) -> RoundHead | N
     return head if check_head(file.read_at(position, head.entries_at), head, seed) else None
 
 
-def _damage(file: File, start: int, end: int, seed: int, next_number: int) -> FoundDamage:
-    """Reads tails backwards from the round that follows the damage."""
-    legible: list[tuple[RoundHead, list[Row]]] = []
+def _salvage(file: File, start: int, end: int, seed: int, next_number: int) -> Iterator[Found]:
+    """Rounds whose head is damaged, read from their tails, backwards from what follows; and the rest as damage."""
+    salvaged: list[FoundRound] = []
     at = end
-    while at - start >= EMPTY_ROUND_BYTES:
-        from_position = max(start, at - _WINDOW)
-        window = file.read_at(from_position, at - from_position)
+    while at - start >= EMPTY_ROUND_BYTES and (found := _read_backwards(file, start, at, seed)) is not None:
+        salvaged.insert(0, found)
+        at = found.position
+    if at > start:
+        yield FoundDamage(start, at, salvaged[0].head.number if salvaged else next_number)
+    yield from salvaged
+
+
+def _read_backwards(file: File, start: int, end: int, seed: int) -> FoundRound | None:
+    tail = None
+    for reach in (_WINDOW, ROUND_BYTES_BELIEVED):  # a table may be larger than a window
+        from_position = max(start, end - reach)
+        window = file.read_at(from_position, end - from_position)
         tail = read_tail_before(window, len(window), seed)
-        if tail is None and from_position > start:  # a table larger than the window
-            from_position = max(start, at - ROUND_BYTES_BELIEVED)
-            window = file.read_at(from_position, at - from_position)
-            tail = read_tail_before(window, len(window), seed)
-        if tail is None or tail[0].length > at - start:
+        if tail is not None or from_position == start:
             break
-        head, table = tail
-        legible.insert(0, (head, list(read_rows(table, head.entry_count))))
-        at -= head.length
-    return FoundDamage(start, end, legible, at == start, next_number)
+    if tail is None or tail[0].length > end - start:
+        return None
+    head, table = tail
+    rows = list(read_rows(table, head.entry_count))
+    if not rows_fit(rows, head):
+        return None
+    position = end - head.length
+    data = file.read_at(position, head.length)
+    return FoundRound(position, head, rows, data, _damaged(rows, data), head_whole=False, tail_whole=True)
 
 
 def _last_byte(file: File, position: int, end: int) -> int:

@@ -1,0 +1,203 @@
+"""A consumer: the sources of one subscription, merged fairly. Messages by one or by the batch, acknowledgements."""
+
+import asyncio
+import itertools
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Sequence
+
+from pydanube.model.errors import InvalidAck, InvalidRequest
+from pydanube.model.limits import BATCH_RECORDS_MAX, MIB
+
+from .link import Link
+from .received import Message, Origin, ReceivedBatch
+from .source import Source
+
+BATCH_BYTES_DEFAULT = 1 * MIB
+_numbers = itertools.count(1)
+
+
+def next_consumer_number() -> int:
+    return next(_numbers)
+
+
+class Consumer:
+    """Made by `Client.subscribe`. It belongs to the event loop that it was made on."""
+
+    def __init__(self, link: Link, topic: str, subscription: str, number: int) -> None:
+        self.topic = topic
+        self.subscription = subscription
+        self._number = number
+        self._link = link
+        self._sources: list[Source] = []
+        self._ready: deque[Source] = deque()  # sources with messages, in the order of their turn
+        self._messages: deque[Message] = deque()  # decoded and not yet seen by the user
+        self._news = asyncio.Event()  # something is ready, or will never be
+        self._settled = asyncio.Event()  # an acknowledgement came
+        self._is_closing = False
+        self._is_closed = False
+
+    async def open(self, sources: Sequence[Source]) -> None:
+        self._sources = list(sources)
+        try:
+            for source in self._sources:
+                await self._link.join(source)
+        except BaseException:
+            await self._leave()
+            raise
+
+    @property
+    def state(self) -> str:
+        """open | reconnecting | failed | closed"""
+        if self._is_closed:
+            return "closed"
+        if any(source.error is not None for source in self._sources):
+            return "failed"
+        return "open" if all(source.is_attached for source in self._sources) else "reconnecting"
+
+    # -- messages --------------------------------------------------------------------------------------------------
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        """Messages one by one, for ever; it ends when the consumer is closed, and raises when it cannot go on."""
+        self._link.home.check()
+        messages = self._messages
+        while True:
+            while messages:
+                yield messages.popleft()
+            source = await self._next_source()
+            if source is None:
+                return
+            if messages:
+                continue  # somebody else was quicker
+            self._messages.extend(self._take(source, BATCH_RECORDS_MAX, 0))
+
+    async def receive(self) -> Message:
+        """The next message."""
+        async for message in self:
+            return message
+        raise InvalidRequest(f"the consumer on {self.topic} is closed")
+
+    async def batches(
+        self, max_messages: int | None = None, max_bytes: int | None = None, max_wait: float = 0.0
+    ) -> AsyncIterator[ReceivedBatch]:
+        """Messages by the batch: what is here, up to the limits. `max_wait` seconds are given to fill a batch up."""
+        self._link.home.check()
+        count = BATCH_RECORDS_MAX if max_messages is None else max_messages
+        size = BATCH_BYTES_DEFAULT if max_bytes is None else max_bytes
+        if count < 1 or size < 1:
+            raise InvalidRequest("a batch has at least one message of at least one byte")
+        while (source := await self._next_source()) is not None:
+            if max_wait > 0:
+                await self._fill_up(source, count, size, max_wait)
+                if not source.has_messages:
+                    continue  # lost with its connection; it comes again
+            yield self._take(source, count, size)
+
+    async def _next_source(self) -> Source | None:
+        """A source that has messages; None: there will be no more."""
+        while not self._is_closing:
+            while self._ready:
+                if self._ready[0].has_messages:
+                    return self._ready[0]
+                self._ready.popleft()
+            for source in self._sources:
+                if source.error is not None:
+                    raise source.error
+            self._news.clear()
+            await self._news.wait()
+        return None
+
+    async def _fill_up(self, source: Source, count: int, size: int, max_wait: float) -> None:
+        try:
+            async with asyncio.timeout(max_wait):
+                while not self._is_closing and source.has_messages and not source.is_full(count, size):
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            return
+
+    def _take(self, source: Source, count: int, size: int) -> ReceivedBatch:
+        if self._ready and self._ready[0] is source:
+            self._ready.rotate(-1)
+        return source.take(count, size)
+
+    def on_news(self, source: Source) -> None:
+        if source.has_messages:
+            if source not in self._ready:
+                self._ready.append(source)
+        elif self._messages:
+            # Of messages that the user has not seen yet, those of an older session will come again.
+            stay = [
+                message for message in self._messages if self._sources[message.origin.source].is_current(message.origin)
+            ]
+            self._messages.clear()
+            self._messages.extend(stay)
+        self._news.set()
+        self._settled.set()
+
+    # -- acknowledgements ------------------------------------------------------------------------------------------
+
+    async def ack(self, what: Message | ReceivedBatch | Iterable[Message]) -> None:
+        """Acknowledge. It is sent within milliseconds; `flush_acks` waits until it is durable."""
+        if isinstance(what, Message):
+            self._acknowledge(what.origin, what.offset, what.offset + 1)
+        elif isinstance(what, ReceivedBatch):
+            for first, end in what.offset_ranges:
+                self._acknowledge(what.origin, first, end)
+        else:
+            for message in what:
+                self._acknowledge(message.origin, message.offset, message.offset + 1)
+
+    async def ack_up_to(self, message: Message) -> None:
+        """Acknowledge this message and all that were handed out before it by the same topic or partition."""
+        self._acknowledge(message.origin, 0, message.offset + 1)
+
+    def _acknowledge(self, origin: Origin, first: int, end: int) -> None:
+        self._link.home.check()
+        if origin.consumer != self._number:
+            raise InvalidAck("the message came from another consumer, or was read without a subscription")
+        source = self._sources[origin.source]
+        if source.is_current(origin):
+            source.ack(first, end)
+            self._settled.set()
+
+    async def flush_acks(self) -> None:
+        """Wait until everything acknowledged is durable. ConnectionLost if some of it was lost on the way: those
+        messages come again."""
+        self._link.home.check()
+        for source in self._sources:
+            await source.flush_acks()
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    async def close(self, drain: float = 0.0) -> None:
+        """Hand out nothing more, wait at most `drain` seconds for what was handed out, give the rest back at once."""
+        if self._is_closing:
+            return
+        self._is_closing = True
+        self._news.set()
+        for message in self._messages:
+            self._sources[message.origin.source].acks.take_back(message.offset, message.offset + 1)
+        self._messages.clear()
+        try:
+            async with asyncio.timeout(drain):
+                while not all(source.acks.is_settled for source in self._sources):
+                    self._settled.clear()
+                    await self._settled.wait()
+        except TimeoutError:
+            pass  # the rest goes to the next consumer
+        try:
+            await self.flush_acks()
+        finally:
+            await self._leave()
+
+    async def abandon(self) -> None:
+        """Close without waiting."""
+        self._is_closing = True
+        self._news.set()
+        await self._leave()
+
+    async def _leave(self) -> None:
+        self._is_closed = True
+        for source in self._sources:
+            self._link.leave(source)
+            await source.close()
