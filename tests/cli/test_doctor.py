@@ -2,7 +2,10 @@
 
 import json
 import os
+import resource
+import shutil
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -62,15 +65,15 @@ def test_how_fast_a_disk_syncs(
 
 @pytest.mark.parametrize(("free", "level"), [(1 << 20, Level.FAIL), (5 << 30, Level.WARN), (50 << 30, Level.OK)])
 def test_free_space(free: int, level: Level, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = checks.shutil.disk_usage(tmp_path)._replace(free=free)
-    monkeypatch.setattr(checks.shutil, "disk_usage", lambda _path: usage)
+    usage = shutil.disk_usage(tmp_path)._replace(free=free)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage)
     assert checks.check_space(tmp_path).level is level
 
 
 def test_other_things_that_may_be_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks.time, "time", lambda: 0.0)
+    monkeypatch.setattr(time, "time", lambda: 0.0)
     assert checks.check_clock().level is Level.FAIL
-    monkeypatch.setattr(checks.resource, "getrlimit", lambda _which: (256, 256))
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (256, 256))
     assert checks.check_open_files().level is Level.WARN
     monkeypatch.setattr(checks, "find_spec", lambda _name: None)
     assert "uvloop" in checks.check_python().text

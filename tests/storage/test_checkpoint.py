@@ -29,7 +29,7 @@ def form(round_number: int = 9) -> CheckpointForm:
     topic.extend(0, 3, 120, 1, 1000, 1, 1)
     topic.mark_lost(3, 5)
     state.deleted[8] = 2
-    return CheckpointForm(b"j" * 16, round_number, 1, 4096, 1_700_000_000_000_000, state_form(state))
+    return CheckpointForm(b"j" * 16, round_number, 1, 4096, 1_700_000_000_000_000, state_form(state), 1)
 
 
 def test_what_is_written_is_read() -> None:

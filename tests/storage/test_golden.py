@@ -92,7 +92,7 @@ def state() -> JournalState:
 
 
 def checkpoint() -> CheckpointForm:
-    return CheckpointForm(bytes(range(16)), 13, 2, 6200, TIME_US + 5, state_form(state()))
+    return CheckpointForm(bytes(range(16)), 13, 2, 6200, TIME_US + 5, state_form(state()), 7)
 
 
 def index() -> FileIndex:

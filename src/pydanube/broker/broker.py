@@ -1,6 +1,7 @@
 """The broker: topics, subscriptions and sessions on one event loop. Plain objects; nothing runs per topic."""
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
@@ -10,7 +11,7 @@ from pydanube.metadata import MetadataStore
 from pydanube.metadata.keys import Durability
 from pydanube.metadata.keys import Topic as TopicRecord
 from pydanube.model import Clock, DanubeError, TopicId, TopicName
-from pydanube.model.errors import DiskFull, UnknownTopic
+from pydanube.model.errors import StorageFailed, UnknownTopic
 from pydanube.model.limits import FRAME_BYTES_MAX, MIB
 from pydanube.storage import Files, Log, MemoryFiles, Retention, StorageSettings
 from pydanube.wire import Frame
@@ -198,31 +199,33 @@ class Broker:
     async def keep_up(self) -> None:
         """Retention, old ledgers, files that can go, the ceiling, buried topics."""
         await raise_ceiling(self.log, self._metadata, self._rng)
-        for record in (await self.directory.topics()).values():
-            if record.durability is not None:
-                await self._retain(record)
-        for host in self._hosts.values():
+        for durability, host in list(self._hosts.items()):
             host.log.upkeep.tick(_ignore)
-            host.log.upkeep.delete_files()
+            await self._retain(durability, host.log)
+            with contextlib.suppress(StorageFailed):
+                host.log.upkeep.delete_files()
         self._kick()
         await bury(self.log, self._metadata)
 
-    async def _retain(self, record: TopicRecord) -> None:
-        topic_id = record.id
-        log = self._host(record.durability or Durability.FSYNC).log
-        if topic_id not in log.core.state.topics:
-            return  # nothing is stored yet
-        starts = {each.id: each.start for each in (await self.directory.subscriptions(topic_id)).values()}
-        chosen = record.retention
-        retention = (
-            self.settings.retention
-            if chosen is None
-            else Retention(chosen.time_us, chosen.bytes, chosen.hold_unconsumed)
-        )
-        try:
-            log.upkeep.retain(topic_id, retention, {int(key): int(at) for key, at in starts.items()}, _ignore)
-        except (UnknownTopic, DiskFull):
-            return  # deleted meanwhile, or for later
+    async def _retain(self, durability: Durability, log: Log) -> None:
+        """Asks the metadata only about topics that have something to let go: most have nothing, most of the time."""
+        finished = {topic.topic_id for topic in log.core.state.topics.values() if topic.has_closed_ledger}
+        if not finished:
+            return
+        for record in (await self.directory.topics()).values():
+            if record.durability is not durability or record.id not in finished:
+                continue
+            chosen = record.retention
+            retention = (
+                self.settings.retention
+                if chosen is None
+                else Retention(chosen.time_us, chosen.bytes, chosen.hold_unconsumed)
+            )
+            if log.upkeep.may_let_go(record.id, retention):
+                found = (await self.directory.subscriptions(record.id)).values()
+                starts = {int(each.id): int(each.start) for each in found}
+                with contextlib.suppress(UnknownTopic, StorageFailed):  # deleted meanwhile, or for later
+                    log.upkeep.retain(record.id, retention, starts, _ignore)
 
     def gauges(self) -> dict[str, tuple[str, float]]:
         core = self.log.core

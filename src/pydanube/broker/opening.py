@@ -60,6 +60,7 @@ async def open_log(
     log = Log.open(files, settings, clock, rng, opening)
     if not identity.is_founded:
         await metadata.transact(keys.found_journal(identity, revision))
+    await raise_ceiling(log, metadata, rng, ceiling_step)
     return log
 
 

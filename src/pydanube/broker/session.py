@@ -143,6 +143,11 @@ class Session(asyncio.BufferedProtocol):
     def has_room(self) -> bool:
         return not self._is_paused and not self._is_closed
 
+    @property
+    def outbound_bytes(self) -> int:
+        """Waiting for the socket."""
+        return 0 if self._is_closed else self._transport.get_write_buffer_size()
+
     def deliver(self, head: hot.Deliver, batches: Sequence[Buffer]) -> None:
         self._broker.metrics.delivered_bytes += sum(map(len, batches))
         self.send(Kind.DELIVER, 0, hot.encode_deliver(head), batches)

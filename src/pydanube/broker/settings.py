@@ -18,5 +18,5 @@ class BrokerSettings:
     outbound_bytes_max: int = 8 * MIB  # waiting in a socket before nothing more is sent to it
     questions_max: int = 256  # of one connection that are not answered yet
     hello_seconds: float = 5.0
-    upkeep_seconds: float = 5.0
+    upkeep_seconds: float = 10.0
     close_seconds: float = 10.0

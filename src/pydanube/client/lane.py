@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from pydanube.model import TopicName
-from pydanube.model.errors import ClientClosed, ConnectionLost, DanubeError, UnknownProducer
+from pydanube.model.errors import ClientClosed, ConnectionLost, DanubeError, InvalidRequest, UnknownProducer
 from pydanube.records import Codec
 from pydanube.wire import Kind, encode, messages
 
@@ -48,6 +48,8 @@ class Lane:
         self.window = Window(settings.is_idempotent)
         self._link = link
         self._settings = settings
+        self._batch_bytes = settings.batch_bytes
+        self._batch_count = settings.batch_count
         self._now_us = now_us
         self._on_done = on_done
         self._loop = asyncio.get_running_loop()
@@ -80,7 +82,7 @@ class Lane:
             draft.receipts.append(receipt)
             draft.awaited += 1
         draft.add(payload, key, attributes, event_time_us, size)
-        if draft.bytes < self._settings.batch_bytes and draft.count < self._settings.batch_count:
+        if draft.bytes < self._batch_bytes and draft.count < self._batch_count:
             return False
         self.seal()
         return True
@@ -149,9 +151,10 @@ class Lane:
             settings = self._settings
             try:
                 parcel.encode(self._identity, self.window.next_sequence, settings.codec, settings.name_in_messages)
-            except DanubeError as error:
+            except (DanubeError, TypeError, AttributeError) as error:
                 self.window.queued.popleft()
-                self._failed([parcel], error)
+                wrong = error if isinstance(error, DanubeError) else InvalidRequest(f"this cannot be sent: {error}")
+                self._failed([parcel], wrong)
                 continue
             self.window.encoded()
             return parcel

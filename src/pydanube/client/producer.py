@@ -5,11 +5,12 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import chain
+from os import getpid
 
 from pydanube.model import Buffer
-from pydanube.model.errors import BufferFull, ClientClosed, DanubeError
+from pydanube.model.errors import BufferFull, ClientClosed, DanubeError, MessageTooLarge
 
-from .batching import Columns, Parcel, check_message
+from .batching import MESSAGE_BYTES_MORE, Columns, Parcel, check_message
 from .errors import Failures
 from .lane import Lane
 from .link import Link
@@ -26,8 +27,9 @@ class Producer:
     def __init__(self, link: Link, topic: str, buffer_bytes: int, batch_bytes: int, batch_count: int) -> None:
         self.topic = topic
         self._link = link
-        self._home = link.home
+        self._process = getpid()  # asked for with every message, so without a call more
         self._lanes: list[Lane] = []
+        self._only_lane: Lane | None = None
         self._router = Router(1)
         self._bytes = 0  # given to the producer and not answered
         self._bytes_max = buffer_bytes
@@ -41,6 +43,7 @@ class Producer:
     async def open(self, lanes: Sequence[Lane]) -> None:
         self._lanes = list(lanes)
         self._router = Router(len(lanes))
+        self._only_lane = lanes[0] if len(lanes) == 1 else None
         for lane in lanes:
             await self._link.join(lane)
         welcome = self._link.welcome
@@ -63,7 +66,7 @@ class Producer:
         while self._bytes + size > self._bytes_max and self._bytes:
             await self._room()
         future: asyncio.Future[SentMessage] = asyncio.get_running_loop().create_future()
-        lane = self._lane(key)
+        lane = self._only_lane or self._lane(key)
         self._bytes += size
         receipt = SendReceipt(future, lane.base, lane.partition, lane.draft_count)
         if lane.add(data, key, attributes, event_time_us, size, receipt) and key is None:
@@ -82,12 +85,16 @@ class Producer:
         BufferFull when the producer holds as many bytes as it may: let the event loop run, or wait for `flush`.
         """
         self._check()
-        data, size = check_message(payload, key, attributes, self._message_bytes_max)
+        if key is None and attributes is None and type(payload) is bytes and len(payload) <= self._message_bytes_max:
+            size = len(payload) + MESSAGE_BYTES_MORE
+        else:
+            payload, size = check_message(payload, key, attributes, self._message_bytes_max)
         event_time_us = None if event_time is None else microseconds(event_time)
         if self._bytes + size > self._bytes_max and self._bytes:
             raise BufferFull(f"{self._bytes} bytes of messages wait to be acknowledged, the limit is {self._bytes_max}")
         self._bytes += size
-        if self._lane(key).add(data, key, attributes, event_time_us, size, None) and key is None:
+        lane = self._only_lane or self._lane(key)
+        if lane.add(payload, key, attributes, event_time_us, size, None) and key is None:
             self._router.advance()
 
     async def send_many(
@@ -111,9 +118,9 @@ class Producer:
             None if attributes is None else [*attributes],
             times_us,
         )
-        columns.check(self._message_bytes_max)
+        columns.check()
         receipts = ManyReceipts()
-        if keys is None or len(self._lanes) == 1:
+        if keys is None or self._only_lane is not None:
             for first, end, size in columns.divide(self._batch_bytes, self._batch_count):
                 lane = self._lanes[self._router.current()]
                 self._router.advance()
@@ -136,6 +143,8 @@ class Producer:
     ) -> bool:
         """One batch of send_many, when there is room for it. False: another one has failed, so it ends here."""
         first, end, size = part
+        if end - first == 1 and size - MESSAGE_BYTES_MORE > self._message_bytes_max:
+            raise MessageTooLarge(f"a message of {size} bytes; at most {self._message_bytes_max} are allowed")
         while (self._bytes + size > self._bytes_max and self._bytes) or lane.window.batches >= LANE_BATCHES_MAX:
             await self._room()
             if receipts.error is not None:
@@ -152,7 +161,7 @@ class Producer:
 
         PublishErrors if posted messages could not be stored; a `send` that has failed tells its own caller.
         """
-        self._home.check()
+        self._link.home.check()
         ends = []
         for lane in self._lanes:
             lane.seal()
@@ -185,13 +194,12 @@ class Producer:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _check(self) -> None:
-        self._home.check()
+        if getpid() != self._process:
+            self._link.home.check()
         if self._is_closed:
             raise ClientClosed(f"the producer on {self.topic} is closed")
 
     def _lane(self, key: str | None) -> Lane:
-        if len(self._lanes) == 1:
-            return self._lanes[0]
         return self._lanes[self._router.current() if key is None else self._router.of_key(key)]
 
     async def _room(self) -> None:

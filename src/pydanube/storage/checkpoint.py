@@ -39,6 +39,7 @@ class CheckpointForm(msgspec.Struct, array_like=True):
     position: int
     time_us: int
     state: StateForm
+    writer_epoch: int  # the next writer has a higher one, even if the headers that say so are damaged
 
 
 _decoder = msgspec.msgpack.Decoder(CheckpointForm)

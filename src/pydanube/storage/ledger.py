@@ -65,6 +65,10 @@ class TopicState:
         return self.ledgers[-1] if self.ledgers and not self.ledgers[-1].closed else None
 
     @property
+    def has_closed_ledger(self) -> bool:
+        return bool(self.ledgers) and self.ledgers[0].closed
+
+    @property
     def first_file(self) -> int | None:
         """The oldest journal file that this topic still needs."""
         return min((ledger.first_file for ledger in self.ledgers), default=None)

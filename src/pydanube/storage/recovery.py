@@ -107,7 +107,7 @@ class Recovery:
         if chosen is None:
             return 0, 0
         self._result.state = state_from_form(chosen.state)
-        self._result.end = self._result.end._replace(journal_id=chosen.journal_id)
+        self._result.end = self._result.end._replace(journal_id=chosen.journal_id, writer_epoch=chosen.writer_epoch)
         self._synced = chosen.round_number
         self._next_round = chosen.round_number + 1
         return chosen.file_number, chosen.position

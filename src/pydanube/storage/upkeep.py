@@ -86,6 +86,7 @@ class Upkeep:
             place.end,
             core.clock.now_us(),
             state_form(core.state),
+            core.epoch,
         )
         self._checkpoint_file = place.file_number
         sidecars = core.catalog.unsaved(with_current=closing)
@@ -106,7 +107,7 @@ class Upkeep:
         # By what is in the folder, so that damaged ones go too, and those that a crash left unfinished.
         for old in self._files.list():
             if checkpoint_round(old.removesuffix(TEMPORARY)) is not None and old not in kept:
-                with contextlib.suppress(FileNotFoundError):
+                with contextlib.suppress(OSError):  # it does no harm, and the next checkpoint tries again
                     self._files.remove(old)
 
     def _forget_idle(self, now_us: int) -> None:
@@ -136,21 +137,31 @@ class Upkeep:
         return sorted(n for n in map(number_of, self._files.list()) if n is not None and n < limit)
 
     def delete_files(self) -> int:
-        """Deletes what may go and returns how many files that were."""
+        """Deletes what may go and returns how many files that were. A disk that refuses is asked again later."""
         numbers = self.deletable_files()
-        for number in numbers:
-            self._core.catalog.remove(number)
-            self._files.remove(file_name(number))
-            with contextlib.suppress(FileNotFoundError):
-                self._files.remove(index_name(number))
-        if numbers:
-            self._files.sync_folder()
+        try:
+            for number in numbers:
+                self._core.catalog.remove(number)
+                self._files.remove(file_name(number))
+                with contextlib.suppress(FileNotFoundError):
+                    self._files.remove(index_name(number))
+            if numbers:
+                self._files.sync_folder()
+        except OSError as error:
+            raise StorageFailed(f"a journal file could not be deleted: {error.strerror}") from error
         remaining = [n for n in map(number_of, self._files.list()) if n is not None]
         if remaining:
             self.forgotten_topics.extend(self._core.state.forget_deleted(remaining[0]))
         return len(numbers)
 
     # -- retention ------------------------------------------------------------------------------------------------
+
+    def may_let_go(self, topic_id: int, retention: Retention) -> bool:
+        """Whether retention would let go of anything if no subscription held it."""
+        topic = self._core.state.topics.get(topic_id)
+        if topic is None:
+            return False
+        return first_to_keep(topic.ledgers, topic.first, (), retention, self._core.clock.now_us()) > topic.first
 
     def retain(self, topic_id: int, retention: Retention, starts: Mapping[int, int], done: Done) -> int:
         """Lets go of what retention does not keep; `starts` are the topic's subscriptions and where each began.

@@ -83,7 +83,8 @@ class ThreadWriter:
         self._wake = threading.Condition()
         self._stopping = False
         self._stalled = False  # a round failed, and the owner has not dealt with it yet
-        self._checkpoint: CheckpointJob | None = None
+        self._checkpoint: CheckpointJob | None = None  # being written
+        self._checkpoint_thread: threading.Thread | None = None
         self._thread = threading.Thread(target=self._run, name="danube-journal", daemon=True)
         self._thread.start()
 
@@ -109,8 +110,11 @@ class ThreadWriter:
     def _write_next(self, entries: list[Entry]) -> None:
         try:
             written = self._log.journal.write([entry.draft() for entry in entries])
-        except DanubeError as error:
-            failure = error
+        except Exception as error:
+            # Whatever it was, everybody who waits is answered, and the thread lives on.
+            failure = (
+                error if isinstance(error, DanubeError) else StorageFailed(f"a round could not be made: {error!r}")
+            )
             self._stalled = True
             self._post(lambda: self._failed(entries, failure))
         else:
@@ -121,7 +125,7 @@ class ThreadWriter:
     def _written(self, entries: list[Entry], written: Written) -> None:
         self._log.core.commit(entries, written)
         self._after_round()
-        if self._checkpoint is None and self._log.upkeep.checkpoint_due:
+        if self._checkpoint is None and self._log.upkeep.checkpoint_due and not self._stopping:
             self._begin_checkpoint()
 
     def _failed(self, entries: list[Entry], error: DanubeError) -> None:
@@ -142,7 +146,8 @@ class ThreadWriter:
             else:
                 self._post(lambda: self._checkpoint_done(job))
 
-        threading.Thread(target=write, name="danube-checkpoint", daemon=True).start()
+        self._checkpoint_thread = threading.Thread(target=write, name="danube-checkpoint", daemon=True)
+        self._checkpoint_thread.start()
 
     def _checkpoint_failed(self) -> None:
         self._checkpoint = None
@@ -159,3 +164,5 @@ class ThreadWriter:
             self._stopping = True
             self._wake.notify()
         self._thread.join()
+        if self._checkpoint_thread is not None:
+            self._checkpoint_thread.join()

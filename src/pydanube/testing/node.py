@@ -1,18 +1,13 @@
-"""A log and its metadata joined, as a broker will join them: who is written first, and what a restart reconciles.
-
-Create: metadata first, then the first round that names the id. Delete: the tombstone first, then the round; the
-tombstone goes when no journal file mentions the id. The metadata knows the journal's id and a ceiling that offsets
-stay below, so that a lost disk is noticed and no offset is given twice even then.
-"""
+"""A log and its metadata joined as the broker joins them, without sockets, sessions or an event loop: what the
+simulator drives."""
 
 from random import Random
 
-from pydanube.metadata import Entry, MetadataStore, keys
+from pydanube.broker.opening import CEILING_STEP, all_entries, bury, open_log, raise_ceiling, reconcile
+from pydanube.metadata import MetadataStore, keys
 from pydanube.model import Clock, DanubeError, Offset, SubscriptionId, TopicId, parse_topic
-from pydanube.model.errors import JournalMismatch, MetadataFailed, UnknownTopic
-from pydanube.storage import Files, InlineWriter, Log, Opening, Retention, StorageSettings
-
-CEILING_STEP = 1 << 30
+from pydanube.model.errors import MetadataFailed, UnknownTopic
+from pydanube.storage import Files, InlineWriter, Log, Retention, StorageSettings
 
 
 def ignore(_offset: int, _error: DanubeError | None) -> None:
@@ -42,43 +37,14 @@ class Node:
         disk_lost: bool = False,
         ceiling_step: int = CEILING_STEP,
     ) -> "Node":
-        identity, revision = await _identity(metadata, rng, ceiling_step)
-        if disk_lost and identity.is_founded:
-            ceiling = Offset(identity.ceiling + ceiling_step)
-            await metadata.transact(keys.adopt_journal(identity, revision, rng.randbytes(16), ceiling))
-            identity, revision = await _identity(metadata, rng, ceiling_step)
-        opening = Opening(
-            bytes.fromhex(identity.id),
-            may_create=not identity.is_founded,
-            ceiling=identity.ceiling,
-            floor=0 if identity.is_founded else identity.floor,
-        )
-        log = Log.open(files, settings, clock, rng, opening)
-        if not identity.is_founded:
-            await metadata.transact(keys.found_journal(identity, revision))
+        log = await open_log(files, metadata, settings, clock, rng, disk_lost=disk_lost, ceiling_step=ceiling_step)
         node = cls(log, metadata, clock, rng, ceiling_step)
-        await node._reconcile()
+        await reconcile(log, metadata, ignore)
+        node.writer.run()
         return node
 
-    async def _reconcile(self) -> None:
-        deleted = [keys.parse_tombstone_key(entry.key) for entry in await self._all(keys.TOMBSTONES_PREFIX)]
-        alive = [keys.decode(entry, keys.Topic).id for entry in await self._all(keys.TOPICS_PREFIX)]
-        for topic_id in deleted:
-            self.log.upkeep.delete_topic(topic_id, ignore)
-        self.log.upkeep.mark_orphans([*alive, *deleted], ignore)
-        self.writer.run()
-
-    async def _all(self, prefix: str) -> list[Entry]:
-        found: list[Entry] = []
-        more = True
-        while more:
-            page = await self._metadata.range(prefix, after=found[-1].key if found else "")
-            found.extend(page.entries)
-            more = page.more
-        return found
-
     async def topics(self) -> dict[str, TopicId]:
-        entries = await self._all(keys.TOPICS_PREFIX)
+        entries = await all_entries(self._metadata, keys.TOPICS_PREFIX)
         return {str(keys.parse_topic_key(entry.key)): keys.decode(entry, keys.Topic).id for entry in entries}
 
     async def create_topic(self, name: str) -> TopicId:
@@ -122,17 +88,13 @@ class Node:
 
     async def subscriptions(self, topic_id: TopicId) -> dict[int, int]:
         """Subscription ids and where each began."""
-        entries = await self._all(keys.subscriptions_prefix(topic_id))
+        entries = await all_entries(self._metadata, keys.subscriptions_prefix(topic_id))
         decoded = (keys.decode(entry, keys.Subscription) for entry in entries)
         return {subscription.id: subscription.start for subscription in decoded}
 
     async def upkeep(self, retention: Retention) -> list[tuple[int, int]]:
         """What a broker does now and then; returns the topics and the first offsets that retention leaves them."""
-        identity, revision = await _identity(self._metadata, self._rng, self._ceiling_step)
-        if self.log.offset_highest + self._ceiling_step // 2 > identity.ceiling:
-            ceiling = Offset(self.log.offset_highest + self._ceiling_step)
-            await self._metadata.transact(keys.raise_ceiling(identity, revision, ceiling))
-            self.log.raise_ceiling(ceiling)
+        await raise_ceiling(self.log, self._metadata, self._rng, self._ceiling_step)
         kept = []
         for topic_id in (await self.topics()).values():
             starts = await self.subscriptions(topic_id)
@@ -140,18 +102,5 @@ class Node:
         self.log.upkeep.tick(ignore)
         self.writer.run()
         self.log.upkeep.delete_files()
-        for forgotten in self.log.upkeep.forgotten_topics:
-            await self._metadata.transact(keys.drop_tombstone(TopicId(forgotten)))
-        self.log.upkeep.forgotten_topics.clear()
+        await bury(self.log, self._metadata)
         return kept
-
-
-async def _identity(metadata: MetadataStore, rng: Random, ceiling_step: int) -> tuple[keys.JournalIdentity, int]:
-    entry = await metadata.get(keys.JOURNAL_KEY)
-    if entry is None:
-        identity = keys.journal_identity(rng.randbytes(16), Offset(ceiling_step))
-        await metadata.transact(keys.claim_journal(identity))
-        entry = await metadata.get(keys.JOURNAL_KEY)
-        if entry is None:
-            raise JournalMismatch("the metadata store did not keep the journal's identity")
-    return keys.decode(entry, keys.JournalIdentity), entry.revision
