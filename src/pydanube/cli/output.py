@@ -1,5 +1,6 @@
 """What all commands share in showing results: JSON, sizes, ids, tables on the terminal. rich is imported when used."""
 
+import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,12 @@ def table(title: str, *columns: str) -> "Table":
     for column in columns:
         made.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", no_wrap=True)
     return made
+
+
+def agree(question: str, *, yes: bool) -> None:
+    """Asks before something is lost, where somebody is there to answer: scripts are not stopped."""
+    if not yes and sys.stdin.isatty():
+        click.confirm(question, abort=True, err=True)
 
 
 def parse_topic_id(text: str) -> int:

@@ -54,7 +54,10 @@ class Acks:
 def _insert(ranges: Ranges, first: int, end: int) -> None:
     """Add a range, joined with those that it touches or overlaps."""
     if not ranges or ranges[-1][1] < first:
-        ranges.append((first, end))  # in order, as it nearly always comes
+        ranges.append((first, end))
+        return
+    if ranges[-1][1] == first:  # in order, as it nearly always comes
+        ranges[-1] = (ranges[-1][0], end)
         return
     low = bisect_right(ranges, first, key=_first_of)
     if low and ranges[low - 1][1] >= first:
@@ -68,6 +71,9 @@ def _insert(ranges: Ranges, first: int, end: int) -> None:
 
 def _cut_out(ranges: Ranges, first: int, end: int) -> Ranges:
     """Remove a range from the ranges; returns the parts of it that were there."""
+    if ranges and ranges[0][0] == first and end < ranges[0][1]:  # in order, as it nearly always comes
+        ranges[0] = (end, ranges[0][1])
+        return [(first, end)]
     low = bisect_right(ranges, first, key=_first_of)
     if low and ranges[low - 1][1] > first:
         low -= 1
