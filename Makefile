@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install test check bench simulate clean
+.PHONY: help install demo serve test check bench simulate clean
 
 help: ## this list
 	@echo "make TARGET"
@@ -37,6 +37,12 @@ $(READY): pyproject.toml constraints.txt
 
 install: $(READY) ## the environment: .venv with the package and all tools
 	@echo "$(VENV) is ready: $$($(BIN)/python --version)"
+
+demo: $(READY) ## a million messages through a broker that is killed in the middle; the result shown
+	@$(BIN)/python -m pydanube.cli.demo
+
+serve: $(READY) ## a broker on the default ports, with its data in ./danube-data
+	@$(BIN)/danube serve
 
 test: $(READY) ## all tests, on all cores (WORKERS=N: on N)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal

@@ -87,6 +87,18 @@ def test_any_bytes_give_a_body_or_an_error(data: bytes) -> None:
             continue
 
 
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"\x91\xa1\x80", messages.Lookup),  # text that is not UTF-8
+        (b"\x91" + b"\x81\xa1a" * 100_000 + b"\xc0", messages.Administered),  # deeper than a stack
+    ],
+)
+def test_malice_is_an_error_like_any_other(data: bytes, kind: type[messages.Message]) -> None:
+    with pytest.raises(ProtocolError):
+        decode(data, kind)
+
+
 @given(st.lists(st.builds(hot.Published, U32, U64, I64), max_size=5))
 def test_published(items: list[hot.Published]) -> None:
     assert hot.decode_published(hot.encode_published(items)) == items

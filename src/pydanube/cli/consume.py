@@ -2,6 +2,7 @@
 
 import re
 import sys
+from contextlib import suppress
 from datetime import datetime
 
 import click
@@ -100,6 +101,8 @@ def consume(
         consumer = await client.subscribe(topic, subscription, start=start)
         ending = await _ending(client, topic, subscription) if exit_at_end else None
         await _print(consumer, shape, count, ending)
+        with suppress(pydanube.ConnectionLost):  # what was not acknowledged in time comes again, as always
+            await consumer.flush_acks()
 
     try:
         with_client(url, work)

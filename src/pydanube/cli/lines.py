@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 
 CHUNK_BYTES = 1 << 20
 _CHUNKS_AHEAD = 4
+_GROUP_BYTES, _GROUP_MAX = 4 << 20, 20_000  # of messages that are made up: enough to keep a producer busy
 Group = list[bytes]
 
 
@@ -47,8 +48,9 @@ async def lines_of(fd: int) -> AsyncIterator[Group]:
     yield splitter.end()
 
 
-async def made_up(size: int, count: int | None, group: int = 1000) -> AsyncIterator[Group]:
+async def made_up(size: int, count: int | None) -> AsyncIterator[Group]:
     """Messages of one size that differ: their number, then letters."""
+    group = max(1, min(_GROUP_MAX, _GROUP_BYTES // size))
     letters = random.Random(size).choices(b"abcdefghijklmnopqrstuvwxyz", k=size)
     filler = bytes(letters)
     number = 0

@@ -66,11 +66,13 @@ def show(name: str, url: str | None, as_json: bool) -> None:
 
 @namespace.command("set")
 @click.argument("name")
-@click.option("--auto-create/--no-auto-create", required=True, default=None, help=AUTO_CREATE_HELP)
+@click.option("--auto-create/--no-auto-create", default=None, help=AUTO_CREATE_HELP)
 @URL
 @JSON
-def set_(name: str, auto_create: bool, url: str | None, as_json: bool) -> None:
+def set_(name: str, auto_create: bool | None, url: str | None, as_json: bool) -> None:
     """Change a namespace."""
+    if auto_create is None:
+        raise click.UsageError("say --auto-create or --no-auto-create")
 
     async def work(client: pydanube.Client) -> dict[str, Any]:
         await client.set_namespace(name, auto_create_topics=auto_create)

@@ -17,6 +17,8 @@ from .output import echo_json, show_bytes
 from .progress import Moving, moving
 from .target import JSON, URL, with_client
 
+_RATE_FROM = 1000  # messages: a rate of fewer means nothing
+
 
 @click.command()
 @click.argument("topic")
@@ -65,10 +67,8 @@ def produce(
         echo_json({"topic": topic, "messages": moved.messages, "bytes": moved.bytes, "seconds": seconds, **rates})
     else:
         plural = "" if moved.messages == 1 else "s"
-        click.echo(
-            f"{moved.messages:,} message{plural} ({show_bytes(moved.bytes)}) published to {topic} in {seconds:.2f} s,"
-            f" {rates['messages_per_second']:,.0f}/s."
-        )
+        speed = f" in {seconds:.2f} s, {rates['messages_per_second']:,.0f}/s" if moved.messages >= _RATE_FROM else ""
+        click.echo(f"{moved.messages:,} message{plural} ({show_bytes(moved.bytes)}) published to {topic}{speed}.")
 
 
 @contextmanager

@@ -5,30 +5,35 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from .output import console
+import click
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress, TaskID
 
 
 class Moving:
     """Counts messages and bytes, and shows them if there is something to show them on."""
 
-    def __init__(self, progress: "Progress | None" = None, task: int = 0) -> None:
+    def __init__(self, shown: "tuple[Progress, TaskID] | None" = None) -> None:
         self.messages = 0
         self.bytes = 0
-        self._progress = progress
-        self._task = task
+        self._shown = shown
 
     def add(self, messages: int, size: int) -> None:
         self.messages += messages
         self.bytes += size
-        if self._progress is not None:
-            from rich.progress import TaskID
-
-            elapsed = self._progress.tasks[self._task].elapsed or 0.0
+        if self._shown is not None:
+            progress, task = self._shown
+            elapsed = progress.tasks[0].elapsed or 0.0
             rates = f"{self.messages / elapsed:,.0f}/s  {self.bytes / elapsed / 1e6:,.1f} MB/s" if elapsed else ""
-            self._progress.update(TaskID(self._task), completed=self.messages, rates=rates)
+            progress.update(task, completed=self.messages, rates=rates)
+
+    def say(self, text: str, colour: str) -> None:
+        """A line that stays, above the one that moves."""
+        if self._shown is not None:
+            self._shown[0].console.print(text, style=colour, markup=False)
+        else:
+            click.secho(text, fg=colour, err=True)
 
 
 @contextmanager
@@ -36,9 +41,10 @@ def moving(what: str, total: int | None = None) -> Iterator[Moving]:
     if not sys.stderr.isatty():
         yield Moving()
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
 
-    count = MofNCompleteColumn() if total is not None else TextColumn("{task.completed:,.0f} messages")
-    columns = (TextColumn("{task.description}"), BarColumn(), count, TextColumn("{task.fields[rates]}"))
-    with Progress(*columns, TimeElapsedColumn(), console=console(stderr=True), transient=True) as progress:
-        yield Moving(progress, progress.add_task(what, total=total, rates=""))
+    count = "{task.completed:,.0f} messages" if total is None else "{task.completed:,.0f} of {task.total:,.0f}"
+    columns = (TextColumn(what), BarColumn(bar_width=24), TextColumn(count), TextColumn("{task.fields[rates]}"))
+    with Progress(*columns, console=Console(stderr=True, highlight=False), transient=True) as progress:
+        yield Moving((progress, progress.add_task(what, total=total, rates="")))

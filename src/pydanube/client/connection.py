@@ -97,6 +97,7 @@ class Connection(asyncio.BufferedProtocol):
     def question(self, kind: Kind, answer_kind: Kind, body: bytes) -> "asyncio.Future[Frame]":
         """The answer to come. It is sent at once, so questions are answered in the order of these calls."""
         answer: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(_notice)
         if not self.is_open:
             answer.set_exception(self._lost())
             return answer
@@ -211,9 +212,10 @@ class Connection(asyncio.BufferedProtocol):
             self._on_answer(frame)
 
     def _on_answer(self, frame: Frame) -> None:
-        answer_kind, answer = self._questions.pop(frame.request, (None, None))
+        answer_kind, answer = self._questions.get(frame.request, (None, None))
         if answer is None or answer_kind is not frame.kind:
             raise ProtocolError(f"a {frame.kind.name} frame answers no question that was asked")
+        del self._questions[frame.request]
         if not answer.done():
             answer.set_result(frame)
         elif frame.kind in _CLOSED_BY:
@@ -265,6 +267,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _write(self, kind: Kind, request: int, body: bytes) -> None:
         self._transport.write(b"".join(frame_parts(kind, request, body)))
+
+
+def _notice(answer: "asyncio.Future[Frame]") -> None:
+    """Whoever asked may have gone: an error that nobody waits for is none to complain about."""
+    if not answer.cancelled():
+        answer.exception()
 
 
 def _keep_alive(sock: socket.socket) -> None:

@@ -32,7 +32,7 @@ class Consumer:
         self._process = getpid()  # asked for with every message, so without a call more
         self._sources: list[Source] = []
         self._ready: deque[Source] = deque()  # sources with messages, in the order of their turn
-        self._messages: deque[Message] = deque()  # decoded and not yet seen by the user
+        self._messages: deque[Message] = deque()  # of one source: decoded, and not yet seen by the user
         self._news = asyncio.Event()  # something is ready, or will never be
         self._settled = asyncio.Event()  # an acknowledgement came
         self._is_closing = False
@@ -123,18 +123,15 @@ class Consumer:
         return source.take(count, size)
 
     def on_news(self, source: Source) -> None:
-        if source.has_messages:
-            if source not in self._ready:
-                self._ready.append(source)
-        elif self._messages:
-            # Of messages that the user has not seen yet, those of an older session will come again.
-            stay = [
-                message for message in self._messages if self._sources[message.origin.source].is_current(message.origin)
-            ]
-            self._messages.clear()
-            self._messages.extend(stay)
+        if self._messages and not self._is_current(self._messages[0]):
+            self._messages.clear()  # not seen by the user yet, and of an older session: they come again
+        if source.has_messages and source not in self._ready:
+            self._ready.append(source)
         self._news.set()
         self._settled.set()
+
+    def _is_current(self, message: Message) -> bool:
+        return self._sources[message.origin.source].is_current(message.origin)
 
     # -- acknowledgements ------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from pydanube.model.errors import ClientClosed, ConnectionLost, DanubeError, Remedy
-from pydanube.wire import messages
+from pydanube.wire import Kind, messages
 
 from .address import Address
 from .connection import Connection, Question
@@ -16,6 +16,7 @@ from .tasks import Tasks
 
 DIAL_S_MAX = 5.0  # for one address, greeting included
 WAIT_S_MAX = 120.0  # for a connection, by a question that has none
+_HARMLESS = (Kind.LOOKUP, Kind.LIST, Kind.OFFSETS)  # may be asked again when their answer is lost
 A = TypeVar("A")
 
 
@@ -68,7 +69,13 @@ class Link:
         return self._connection
 
     async def ask(self, question: Question[A], message: messages.Message) -> A:
-        return await (await self.connection()).ask(question, message)
+        while True:
+            connection = await self.connection()
+            try:
+                return await connection.ask(question, message)
+            except ConnectionLost:
+                if question.kind not in _HARMLESS:
+                    raise
 
     async def join(self, member: Member) -> None:
         """Attach the member, which stays attached through reconnects from then on; raises if it cannot be."""

@@ -233,7 +233,7 @@ def decode(body: bytes | memoryview, kind: type[M]) -> M:
         decoder = _decoders[kind] = msgspec.msgpack.Decoder(kind)
     try:
         return decoder.decode(body)  # type: ignore[return-value]
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"a control body is not what it should be: {error}") from error
 
 
