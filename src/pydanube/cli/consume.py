@@ -107,6 +107,7 @@ def consume(
     try:
         with_client(url, work)
     except KeyboardInterrupt:
+        click.echo(err=True)
         sys.exit(130)
 
 

@@ -5,6 +5,7 @@ import os
 import random
 import threading
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import CancelledError
 
 CHUNK_BYTES = 1 << 20
 _CHUNKS_AHEAD = 4
@@ -31,13 +32,22 @@ async def lines_of(fd: int) -> AsyncIterator[Group]:
     loop = asyncio.get_running_loop()
     chunks: asyncio.Queue[bytes | OSError] = asyncio.Queue(_CHUNKS_AHEAD)
 
+    def hand_over(item: bytes | OSError) -> bool:
+        """Waits for room. False: nobody wants it any more."""
+        putting = chunks.put(item)
+        try:
+            asyncio.run_coroutine_threadsafe(putting, loop).result()
+        except (RuntimeError, CancelledError):
+            putting.close()
+            return False
+        return True
+
     def read() -> None:
         try:
-            while chunk := os.read(fd, CHUNK_BYTES):
-                asyncio.run_coroutine_threadsafe(chunks.put(chunk), loop).result()
-            asyncio.run_coroutine_threadsafe(chunks.put(b""), loop)
+            while hand_over(chunk := os.read(fd, CHUNK_BYTES)) and chunk:
+                pass
         except OSError as error:
-            asyncio.run_coroutine_threadsafe(chunks.put(error), loop)
+            hand_over(error)
 
     threading.Thread(target=read, name="danube-lines", daemon=True).start()
     splitter = Splitter()

@@ -48,6 +48,10 @@ def show_bytes(count: int) -> str:
     return f"{size:.1f} TiB"
 
 
+def plural(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def show_time(time_us: int) -> str:
     return f"{datetime.fromtimestamp(time_us // 1_000_000, UTC):%Y-%m-%d %H:%M:%S}"
 

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
@@ -13,7 +13,7 @@ import pydanube
 
 from .errors import Refused
 from .lines import Group, first, lines_of, made_up, paced
-from .output import echo_json, show_bytes
+from .output import echo_json, plural, show_bytes
 from .progress import Moving, moving
 from .target import JSON, URL, with_client
 
@@ -41,7 +41,7 @@ def produce(
 ) -> None:
     """Publish lines of a file or of standard input, or made-up messages.
 
-    A TOPIC that does not exist is created. Each message is on disk when it is counted.
+    A TOPIC that does not exist is created. What is counted is on disk, unless the topic stores nothing.
 
     \b
     echo hello | danube produce greetings
@@ -49,39 +49,43 @@ def produce(
     """
     if path is not None and size is not None:
         raise click.UsageError("--file and --size exclude each other")
-    with _source(path) as fd, moving(f"to {topic}", count) as moved:
-        if size is None and fd == sys.stdin.fileno() and sys.stdin.isatty():
-            click.echo("Type messages, one a line. Ctrl-D ends.", err=True)
+    is_typed = path is None and size is None and sys.stdin.isatty()
+    if is_typed:
+        click.echo("Type messages, one a line. Ctrl-D ends.", err=True)
+    with _source(path, size, count) as groups, moving(f"to {topic}", count, silent=is_typed) as moved:
 
         async def work(client: pydanube.Client) -> float:
-            groups = lines_of(fd) if size is None else made_up(size, count)
             return await _publish(client, topic, key, paced(first(groups, count), rate), moved)
 
-        try:
+        seconds = None
+        with suppress(KeyboardInterrupt):
             seconds = with_client(url, work)
-        except KeyboardInterrupt:
-            click.echo(f"Interrupted: {moved.messages:,} messages were acknowledged.", err=True)
-            sys.exit(130)
-    rates = {"messages_per_second": moved.messages / seconds, "mb_per_second": moved.bytes / seconds / 1e6}
+    if seconds is None:
+        click.echo(f"Interrupted: {plural(moved.messages, 'message')} acknowledged.", err=True)
+        sys.exit(130)
+    reached = moved.messages / seconds
     if as_json:
-        echo_json({"topic": topic, "messages": moved.messages, "bytes": moved.bytes, "seconds": seconds, **rates})
+        facts = {"topic": topic, "messages": moved.messages, "bytes": moved.bytes, "seconds": seconds}
+        echo_json({**facts, "messages_per_second": reached, "mb_per_second": moved.bytes / seconds / 1e6})
     else:
-        plural = "" if moved.messages == 1 else "s"
-        speed = f" in {seconds:.2f} s, {rates['messages_per_second']:,.0f}/s" if moved.messages >= _RATE_FROM else ""
-        click.echo(f"{moved.messages:,} message{plural} ({show_bytes(moved.bytes)}) published to {topic}{speed}.")
+        speed = f" in {seconds:.2f} s, {reached:,.0f}/s" if moved.messages >= _RATE_FROM else ""
+        click.echo(f"{plural(moved.messages, 'message')} ({show_bytes(moved.bytes)}) published to {topic}{speed}.")
 
 
 @contextmanager
-def _source(path: Path | None) -> Iterator[int]:
+def _source(path: Path | None, size: int | None, count: int | None) -> Iterator[AsyncIterator[Group]]:
+    if size is not None:
+        yield made_up(size, count)
+        return
     if path is None:
-        yield sys.stdin.fileno()
+        yield lines_of(sys.stdin.fileno())
         return
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
         raise Refused(f"{path} cannot be read: {error.strerror}", "check the path after --file") from error
     try:
-        yield fd
+        yield lines_of(fd)
     finally:
         os.close(fd)
 

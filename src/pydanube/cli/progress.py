@@ -37,8 +37,8 @@ class Moving:
 
 
 @contextmanager
-def moving(what: str, total: int | None = None) -> Iterator[Moving]:
-    if not sys.stderr.isatty():
+def moving(what: str, total: int | None = None, *, silent: bool = False) -> Iterator[Moving]:
+    if silent or not sys.stderr.isatty():
         yield Moving()
         return
     from rich.console import Console

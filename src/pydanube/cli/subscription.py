@@ -7,7 +7,7 @@ import click
 import pydanube
 
 from .facts import SubscriptionFacts, subscription_facts
-from .output import agree, console, echo_json, table
+from .output import agree, console, echo_json, plural, table
 from .target import JSON, URL, with_client
 
 
@@ -84,7 +84,7 @@ def delete(topic: str, name: str, dry_run: bool, yes: bool, url: str | None, as_
     async def work(client: pydanube.Client) -> SubscriptionFacts:
         found = subscription_facts(await client.describe_subscription(topic, name))
         if not dry_run:
-            agree(f"Delete subscription {name} with {found.lag:,} messages not acknowledged?", yes=yes)
+            agree(f"Delete subscription {name} with {plural(found.lag, 'message')} not acknowledged?", yes=yes)
             await client.delete_subscription(topic, name)
         return found
 
@@ -93,6 +93,6 @@ def delete(topic: str, name: str, dry_run: bool, yes: bool, url: str | None, as_
         facts = {"subscription": name, "topic": found.topic, "lag": found.lag}
         echo_json({**facts, "deleted": not dry_run, "dry_run": dry_run})
     elif dry_run:
-        click.echo(f"Would delete {name} on {found.topic} with {found.lag:,} messages not acknowledged.")
+        click.echo(f"Would delete {name} on {found.topic} with {plural(found.lag, 'message')} not acknowledged.")
     else:
         click.echo(f"Subscription {name} on {found.topic} is deleted.")

@@ -8,7 +8,7 @@ import click
 import pydanube
 
 from .facts import Retention, TopicFacts, topic_facts
-from .output import agree, console, echo_json, show_bytes, show_time, table
+from .output import agree, console, echo_json, plural, show_bytes, show_time, table
 from .target import JSON, URL, with_client
 from .units import parse_size, parse_time_us, write_size, write_time
 
@@ -50,7 +50,7 @@ def create(
         echo_json(facts)
         return
     made = topic_facts(facts)
-    divided = f", {len(made.partitions)} partitions" if made.is_partitioned else ""
+    divided = f", {plural(len(made.partitions), 'partition')}" if made.is_partitioned else ""
     click.echo(f"{made.topic} is there: {made.kind}{divided}.")
 
 
@@ -154,8 +154,8 @@ def delete(name: str, yes: bool, url: str | None, as_json: bool) -> None:
 
     async def work(client: pydanube.Client) -> TopicFacts:
         found = topic_facts(await client.describe_topic(name))
-        subscriptions = len(found.subscriptions)
-        agree(f"Delete {found.topic} with {found.messages:,} messages and {subscriptions} subscriptions?", yes=yes)
+        losses = f"{plural(found.messages, 'message')} and {plural(len(found.subscriptions), 'subscription')}"
+        agree(f"Delete {found.topic} with {losses}?", yes=yes)
         await client.delete_topic(name)
         return found
 
