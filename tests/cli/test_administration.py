@@ -1,7 +1,9 @@
 """`danube topic`, `danube namespace` and `danube subscription` against a broker."""
 
 import json
+import sys
 
+import click
 import pytest
 from click.testing import Result
 from tests.cli.conftest import Danube
@@ -112,8 +114,8 @@ def test_nobody_is_there(danube: Danube, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_somebody_at_a_terminal_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(output.sys.stdin, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(output.click, "confirm", lambda question, **_: asked.append(question))
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(click, "confirm", lambda question, **_: asked.append(question))
     output.agree("Really?", yes=True)
     assert asked == []
     output.agree("Really?", yes=False)

@@ -104,7 +104,14 @@ def test_formats(danube: Danube, tmp_path: Path) -> None:
 
 
 def message(payload: bytes, **more: object) -> Message:
-    facts = {"key": None, "offset": 7, "topic": "/default/a", "partition": 2, "attributes": {}, "producer": None}
+    facts: dict[str, object] = {
+        "key": None,
+        "offset": 7,
+        "topic": "/default/a",
+        "partition": 2,
+        "attributes": {},
+        "producer": None,
+    }
     facts |= {"publish_time_us": 0, "event_time_us": None, "schema_id": 0, "origin": NO_ORIGIN}
     return Message(payload, **(facts | more))  # type: ignore[arg-type]
 

@@ -111,6 +111,26 @@ def test_batches_and_their_limits() -> None:
     run(work())
 
 
+def test_one_by_one_and_by_the_batch_can_be_mixed() -> None:
+    async def work() -> None:
+        async with FakeBroker() as broker, pydanube.connect(broker.url) as client:
+            consumer = await client.subscribe("orders", "billing")
+            broker.deliver(1, stored(0, 10), without=((3, 4),))
+            broker.deliver(1, stored(10, 2))
+            await client.health()
+            seen = [message.offset for message in await take(consumer, 2)]
+            async for batch in consumer.batches(max_messages=3):
+                seen += batch.offsets
+                break
+            seen += [message.offset for message in await take(consumer, 1)]
+            async for batch in consumer.batches():
+                seen += batch.offsets
+                break
+            assert seen == [0, 1, 2, *range(4, 12)]
+
+    run(work())
+
+
 def test_what_was_acknowledged_already_is_left_out() -> None:
     async def work() -> None:
         async with FakeBroker() as broker, pydanube.connect(broker.url) as client:

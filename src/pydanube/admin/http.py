@@ -1,7 +1,7 @@
 """The HTTP port: is the broker alive, is it ready, what does it measure. On the broker's own event loop.
 
 /healthz   200 for as long as the loop runs
-/readyz    200 while the broker serves, 503 before and after
+/readyz    200 while the broker serves, else 503
 /metrics   for Prometheus
 """
 

@@ -9,12 +9,12 @@ from .errors import SentenceGroup
 # Name, what its help says in the list, and where it is. A line here and a file beside this one make a new command.
 COMMANDS: dict[str, tuple[str, str]] = {
     "serve": (
-        "Start a broker: native port, HTTP port, storage and metadata in one process.",
+        "Start a broker: everything in one process.",
         "pydanube.cli.serve:serve",
     ),
-    "produce": ("Publish lines of a file or of standard input, or made-up messages.", "pydanube.cli.produce:produce"),
+    "produce": ("Publish lines, or made-up messages.", "pydanube.cli.produce:produce"),
     "consume": ("Print the messages of a topic.", "pydanube.cli.consume:consume"),
-    "topic": ("Create, list, show and delete topics, and say how long they keep messages.", "pydanube.cli.topic:topic"),
+    "topic": ("Create, list, show and delete topics; how long they keep.", "pydanube.cli.topic:topic"),
     "subscription": ("List, show and delete subscriptions.", "pydanube.cli.subscription:subscription"),
     "namespace": ("Create, list, show, change and delete namespaces.", "pydanube.cli.namespace:namespace"),
     "bench": ("Measure a broker: throughput and latency.", "pydanube.cli.bench:bench"),

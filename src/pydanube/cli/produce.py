@@ -39,9 +39,10 @@ def produce(
     url: str | None,
     as_json: bool,
 ) -> None:
-    """Publish lines of a file or of standard input, or made-up messages.
+    """Publish lines, or made-up messages.
 
-    A TOPIC that does not exist is created. What is counted is on disk, unless the topic stores nothing.
+    Lines are those of standard input, or of a file. A TOPIC that does not exist is created. What is counted is on disk,
+    unless the topic stores nothing.
 
     \b
     echo hello | danube produce greetings

@@ -39,7 +39,7 @@ def serve(
     insecure: bool,
     disk_lost: bool,
 ) -> None:
-    """Start a broker: native port, HTTP port, storage and metadata in one process.
+    """Start a broker: everything in one process.
 
     Ctrl-C or SIGTERM stop it in good order: what was accepted is written and answered first. A second one ends it at
     once; nothing that was acknowledged is lost by that.

@@ -17,7 +17,7 @@ _AT_ONCE = 100  # questions under way; a broker answers 256 of one connection
 
 @click.group()
 def topic() -> None:
-    """Create, list, show and delete topics, and say how long they keep messages.
+    """Create, list, show and delete topics; how long they keep.
 
     A topic is written /namespace/name; a name alone means /default/name.
     """

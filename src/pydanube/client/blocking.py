@@ -56,8 +56,12 @@ class LoopThread:
             future.cancel()
             raise
 
+    @property
+    def is_stopped(self) -> bool:
+        return self._loop.is_closed()
+
     def stop(self) -> None:
-        if not self._loop.is_closed():
+        if not self.is_stopped:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
 
@@ -89,6 +93,8 @@ class Blocking(Generic[T]):
         call = self._calling(method)
 
         def close(*arguments: Any, **named: Any) -> None:
+            if self._thread.is_stopped:
+                return  # with everything that was open
             try:
                 call(*arguments, **named)
             finally:

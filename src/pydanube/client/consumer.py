@@ -33,6 +33,7 @@ class Consumer:
         self._sources: list[Source] = []
         self._ready: deque[Source] = deque()  # sources with messages, in the order of their turn
         self._messages: deque[Message] = deque()  # of one source: decoded, and not yet seen by the user
+        self._taken: ReceivedBatch | None = None  # what they are of
         self._news = asyncio.Event()  # something is ready, or will never be
         self._settled = asyncio.Event()  # an acknowledgement came
         self._is_closing = False
@@ -70,7 +71,8 @@ class Consumer:
                 return
             if messages:
                 continue  # somebody else was quicker
-            self._messages.extend(self._take(source, BATCH_RECORDS_MAX, 0))
+            self._taken = self._take(source, BATCH_RECORDS_MAX, 0)
+            messages.extend(self._taken)
 
     async def receive(self) -> Message:
         """The next message."""
@@ -87,7 +89,10 @@ class Consumer:
         size = BATCH_BYTES_DEFAULT if max_bytes is None else max_bytes
         if count < 1 or size < 1:
             raise InvalidRequest("a batch has at least one message of at least one byte")
-        while (source := await self._next_source()) is not None:
+        while True:
+            self._put_back()
+            if (source := await self._next_source()) is None:
+                return
             if max_wait > 0:
                 await self._fill_up(source, count, size, max_wait)
                 if not source.has_messages:
@@ -121,6 +126,15 @@ class Consumer:
         if self._ready and self._ready[0] is source:
             self._ready.rotate(-1)
         return source.take(count, size)
+
+    def _put_back(self) -> None:
+        """What was decoded for an iteration that went no further."""
+        if self._messages and self._taken is not None:
+            source = self._sources[self._taken.origin.source]
+            source.put_back(self._taken.runs_from(self._messages[0].offset))
+            self._messages.clear()
+            if source not in self._ready:
+                self._ready.appendleft(source)
 
     def on_news(self, source: Source) -> None:
         if self._messages and not self._is_current(self._messages[0]):
@@ -174,10 +188,8 @@ class Consumer:
         if self._is_closing:
             return
         self._is_closing = True
+        self._put_back()
         self._news.set()
-        for message in self._messages:
-            self._sources[message.origin.source].acks.take_back(message.offset, message.offset + 1)
-        self._messages.clear()
         try:
             async with asyncio.timeout(drain):
                 while not all(source.acks.is_settled for source in self._sources):

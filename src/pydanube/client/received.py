@@ -158,6 +158,14 @@ class ReceivedBatch:
         """First and end of each stretch of neighbours."""
         return [(run.offsets.start, run.offsets.stop) for run in self._runs]
 
+    def runs_from(self, offset: int) -> list[Run]:
+        """The part that begins with this offset."""
+        return [
+            run._replace(first=max(run.first, run.first + offset - run.offsets.start))
+            for run in self._runs
+            if run.offsets.stop > offset
+        ]
+
     def to_arrow(self) -> "pa.Table":
         """As Arrow columns, without a copy. Needs pyarrow and numpy."""
         import pyarrow as pa

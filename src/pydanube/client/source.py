@@ -134,6 +134,14 @@ class Source:
                 self._give_back(len(delivered.view))
         return ReceivedBatch(self.topic, self.partition, runs, Origin(self._consumer, self._number, self._session))
 
+    def put_back(self, runs: list[Run]) -> None:
+        """Taken, and not seen by the user: it is the next to be taken. Its bytes are not counted a second time."""
+        for run in reversed(runs):
+            delivered = _Delivered(memoryview(b""), [(run.first, run.end)])
+            delivered.decoded = run.decoded
+            self._inbox.appendleft(delivered)
+            self.acks.take_back(run.offsets.start, run.offsets.stop)
+
     def is_current(self, origin: Origin) -> bool:
         return origin.session == self._session
 

@@ -15,7 +15,7 @@ from pydanube.cli.target import run
 from .figures import Figures, make_figures
 from .worker import Result, Task
 
-ACKNOWLEDGED = "acknowledgement of a batch, on disk"
+ACKNOWLEDGED = {"fsync": "acknowledgement of a batch, on disk", "memory": "acknowledgement of a batch, in memory"}
 ARRIVED = "sent to received"
 
 
@@ -148,7 +148,7 @@ class Bench:
         results = workers.results()
         self._drain("check", self.load.topics)
         latencies = [each for result in results for each in result.latencies_ms]
-        return self._figures("publish", results, results, latencies, ACKNOWLEDGED)
+        return self._figures("publish", results, results, latencies, ACKNOWLEDGED[self.load.durability])
 
     def _consume(self) -> Figures:
         filling = Workers(self._producers())
@@ -173,7 +173,7 @@ class Bench:
         finally:
             consuming.kill()
         latencies = [each for result in sent for each in result.latencies_ms]
-        return self._figures("end-to-end", sent, received, latencies, ACKNOWLEDGED)
+        return self._figures("end-to-end", sent, received, latencies, ACKNOWLEDGED[self.load.durability])
 
     def _latency(self) -> Figures:
         workers = Workers([self._task("latency", 0, [0])])
