@@ -52,9 +52,10 @@ check: $(READY) ## format, lint, types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-bench: $(READY) ## the benchmarks: batches, storage
+bench: $(READY) ## the benchmarks: batches, storage, broker (about ten minutes)
 	$(BIN)/python tests/bench/bench_records.py
 	$(BIN)/python tests/bench/bench_storage.py
+	$(BIN)/python tests/bench/bench_broker.py
 
 simulate: $(READY) ## long runs of the simulator: SEEDS=20000 [FIRST=0]; one seed again: SEEDS=1 FIRST=the seed
 	$(BIN)/python -m tests.sim --seeds $(SEEDS) --first $(FIRST)
