@@ -86,6 +86,7 @@ class FakeBroker:
         self.is_holding = False  # answers to batches are not sent
         self.refusals: list[DanubeError] = []  # for the next batches
         self.refuse_open: list[DanubeError] = []  # for the next producers
+        self.on_opened: Callable[[], object] = lambda: None
         self.producer_ids = iter(range(1001, 2000))
         self.answers: dict[Kind, Callable[[Peer, Frame], None]] = {}
         self._news = asyncio.Event()
@@ -166,6 +167,7 @@ class FakeBroker:
         topic_id = TOPIC_ID + (parse_topic(asked.topic).partition or 0)
         reply = messages.ProducerOpen(handle, topic_id, number, asked.epoch)
         peer.send(Kind.PRODUCER_OPEN, frame.request, encode(reply))
+        self.on_opened()
 
     def on_producer_close(self, peer: Peer, frame: Frame) -> None:
         peer.send(Kind.DONE, frame.request)

@@ -8,6 +8,7 @@ import pytest
 import pydanube
 from pydanube.client.received import Decoded, Run
 from pydanube.model.errors import (
+    ClientClosed,
     ConnectionLost,
     DiskFull,
     InvalidAck,
@@ -295,6 +296,22 @@ def test_whoever_waits_hears_of_the_end() -> None:
             await client.health()
             await consumer.close()
             assert await waiting == []
+            with pytest.raises(ClientClosed):
+                await consumer.receive()
+
+    run(work())
+
+
+def test_several_tasks_share_a_consumer() -> None:
+    async def work() -> None:
+        async with FakeBroker() as broker, pydanube.connect(broker.url) as client:
+            consumer = await client.subscribe("orders", "billing")
+            waiting = [asyncio.ensure_future(consumer.receive()) for _ in range(6)]
+            await client.health()
+            broker.deliver(1, stored(0, 4))
+            broker.deliver(1, stored(4, 2))
+            got = [message.offset for message in await asyncio.gather(*waiting)]
+            assert sorted(got) == [0, 1, 2, 3, 4, 5]
 
     run(work())
 
@@ -452,5 +469,19 @@ def test_reading_follows() -> None:
                 if len(got) == 3:
                     break
             assert got == [0, 1, 2]
+
+    run(work())
+
+
+def test_a_small_delivery_does_not_hold_the_memory_it_was_received_into() -> None:
+    async def work() -> None:
+        async with FakeBroker() as broker, pydanube.connect(broker.url) as client:
+            consumer = await client.subscribe("orders", "s")
+            batch = stored(0, 3)
+            broker.deliver(1, batch)
+            async for received in consumer.batches():
+                held = received.runs_from(0)[0].decoded.batch.view.obj
+                assert len(memoryview(held)) == len(batch)
+                break
 
     run(work())

@@ -24,9 +24,9 @@ from pydanube.model.errors import (
     UnknownTopic,
 )
 from pydanube.records import open_batch
-from pydanube.wire import Kind, encode, messages
+from pydanube.wire import Frame, Kind, decode, encode, messages
 
-from .fake_broker import FakeBroker
+from .fake_broker import FakeBroker, Peer
 from .running import run
 
 
@@ -582,5 +582,24 @@ def test_an_error_for_the_whole_connection_is_its_reason() -> None:
             broker.answers[Kind.PING] = lambda peer, _: peer.send(Kind.ERROR, 0, reply)
             with pytest.raises(ConnectionLost, match="not welcome"):
                 await client.health()
+
+    run(work())
+
+
+def test_a_producer_that_cannot_be_opened_leaves_nothing_behind() -> None:
+    async def work() -> None:
+        async with FakeBroker() as broker, pydanube.connect(broker.url) as client:
+            broker.partitions["/default/p"] = ["/default/p-part-0", "/default/p-part-1"]
+            closed: list[int] = []
+
+            def close(peer: Peer, frame: Frame) -> None:
+                closed.append(decode(frame.control, messages.CloseHandle).handle)
+                peer.send(Kind.DONE, frame.request)
+
+            broker.answers[Kind.PRODUCER_CLOSE] = close
+            broker.on_opened = lambda: broker.refuse_open.append(TopicMismatch("another durability"))
+            with pytest.raises(TopicMismatch):
+                await client.producer("p")
+            assert closed == [1]
 
     run(work())

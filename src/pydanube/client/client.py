@@ -111,7 +111,7 @@ class Client(Admin):
         producer = Producer(self._link, str(parse_topic(topic)), buffer_bytes, batch_bytes, batch_count)
         now_us = SystemClock().now_us
         await producer.open([Lane(self._link, parse_topic(each), settings, now_us, producer.on_done) for each in names])
-        self._producers.append(producer)
+        self._producers = [*(each for each in self._producers if not each.is_closed), producer]
         return producer
 
     async def _names_to_open(self, topic: str, partitions: int | None) -> list[str]:
@@ -163,7 +163,7 @@ class Client(Admin):
             for index, each in enumerate(found.partitions)
         ]
         await consumer.open(sources)
-        self._consumers.append(consumer)
+        self._consumers = [*(each for each in self._consumers if not each.is_closed), consumer]
         return consumer
 
     async def read(

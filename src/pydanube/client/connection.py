@@ -27,6 +27,7 @@ from .credit import Credit
 
 # Liveness is TCP's business: an event loop that is busy for a minute still has its connection.
 KEEP_ALIVE_S, KEEP_ALIVE_EVERY_S, KEEP_ALIVE_TRIES = 60, 15, 4
+UNACKNOWLEDGED_MS_MAX = 120_000  # keep-alive is silent while sent bytes wait for the peer's machine
 OUTBOUND_BYTES_HIGH = 1 * MIB
 JOINED_BYTES_MAX = 16 * KIB
 _REQUEST_MAX = (1 << 32) - 1
@@ -281,3 +282,4 @@ def _keep_alive(sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEP_ALIVE_S)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEP_ALIVE_EVERY_S)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEP_ALIVE_TRIES)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS_MAX)

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable, Sequence
 from os import getpid
 
-from pydanube.model.errors import InvalidAck, InvalidRequest
+from pydanube.model.errors import ClientClosed, InvalidAck, InvalidRequest
 from pydanube.model.limits import BATCH_RECORDS_MAX, MIB
 
 from .link import Link
@@ -49,6 +49,10 @@ class Consumer:
             raise
 
     @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    @property
     def state(self) -> str:
         """open | reconnecting | failed | closed"""
         if self._is_closed:
@@ -66,19 +70,26 @@ class Consumer:
         while True:
             while messages:
                 yield messages.popleft()
-            source = await self._next_source()
-            if source is None:
+            if not await self._refill():
                 return
-            if messages:
-                continue  # somebody else was quicker
-            self._taken = self._take(source, BATCH_RECORDS_MAX, 0)
-            messages.extend(self._taken)
 
     async def receive(self) -> Message:
-        """The next message."""
-        async for message in self:
-            return message
-        raise InvalidRequest(f"the consumer on {self.topic} is closed")
+        """The next message; ClientClosed when the consumer is closed."""
+        self._link.home.check()
+        while not self._messages:
+            if not await self._refill():
+                raise ClientClosed(f"the consumer on {self.topic} is closed")
+        return self._messages.popleft()
+
+    async def _refill(self) -> bool:
+        """Wait until messages are decoded, by this task or another one. False: there will be no more."""
+        while not self._messages:
+            if (source := self._next_source()) is not None:
+                self._taken = self._take(source, BATCH_RECORDS_MAX, 0)
+                self._messages.extend(self._taken)
+            elif not await self._more():
+                return False
+        return True
 
     async def batches(
         self, max_messages: int | None = None, max_bytes: int | None = None, max_wait: float = 0.0
@@ -91,27 +102,33 @@ class Consumer:
             raise InvalidRequest("a batch has at least one message of at least one byte")
         while True:
             self._put_back()
-            if (source := await self._next_source()) is None:
-                return
+            if (source := self._next_source()) is None:
+                if not await self._more():
+                    return
+                continue
             if max_wait > 0:
                 await self._fill_up(source, count, size, max_wait)
                 if not source.has_messages:
-                    continue  # lost with its connection; it comes again
+                    continue  # taken by another task, or lost with its connection and coming again
             yield self._take(source, count, size)
 
-    async def _next_source(self) -> Source | None:
-        """A source that has messages; None: there will be no more."""
-        while not self._is_closing:
-            while self._ready:
-                if self._ready[0].has_messages:
-                    return self._ready[0]
-                self._ready.popleft()
-            for source in self._sources:
-                if source.error is not None:
-                    raise source.error
+    def _next_source(self) -> Source | None:
+        """The source with messages whose turn it is."""
+        if self._is_closing:
+            return None
+        while self._ready and not self._ready[0].has_messages:
+            self._ready.popleft()
+        return self._ready[0] if self._ready else None
+
+    async def _more(self) -> bool:
+        """Wait for news. False: there will be none, the consumer is closed."""
+        for source in self._sources:
+            if source.error is not None:
+                raise source.error
+        if not self._is_closing:
             self._news.clear()
             await self._news.wait()
-        return None
+        return not self._is_closing
 
     async def _fill_up(self, source: Source, count: int, size: int, max_wait: float) -> None:
         try:

@@ -214,7 +214,9 @@ class Lane:
     def _renew(self, failed: list[Parcel], error: DanubeError) -> None:
         """The broker would not take what follows from this producer: go on as a new one."""
         self._identity = _NOBODY
-        self._connection = None
+        if self._connection is not None:
+            self._connection.question(Kind.PRODUCER_CLOSE, Kind.DONE, encode(messages.CloseHandle(self._handle)))
+            self._connection = None
         self._failed(failed, error)
         self._link.reattach(self)
 

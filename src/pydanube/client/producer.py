@@ -44,11 +44,19 @@ class Producer:
         self._lanes = list(lanes)
         self._router = Router(len(lanes))
         self._only_lane = lanes[0] if len(lanes) == 1 else None
-        for lane in lanes:
-            await self._link.join(lane)
+        try:
+            for lane in lanes:
+                await self._link.join(lane)
+        except BaseException:
+            await self.abandon()
+            raise
         welcome = self._link.welcome
         if welcome is not None:
             self._message_bytes_max = welcome.message_bytes_max
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
 
     # -- publishing ------------------------------------------------------------------------------------------------
 

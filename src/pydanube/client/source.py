@@ -9,6 +9,7 @@ from functools import partial
 
 from pydanube.model import parse_topic
 from pydanube.model.errors import ConnectionLost, DanubeError, InvalidBatch, Remedy
+from pydanube.model.limits import KIB
 from pydanube.records import open_batch, read_header
 from pydanube.wire import Frame, Kind, encode, hot, messages
 
@@ -19,6 +20,8 @@ from .retry import Backoff
 
 ACK_DELAY_S = 0.005  # acknowledgements that come together are sent together
 ACK_RANGES_MAX = 10_000  # in one frame
+# A view keeps the whole arena alive that it was received into, so what waits in small pieces is copied out of it.
+COPIED_BYTES_MAX = 256 * KIB
 
 
 class _Delivered:
@@ -82,6 +85,8 @@ class Source:
             )
             self._owed_bytes += sum(len(each.view) for each in self._inbox)
             self._new_session()
+        if len(batches) < COPIED_BYTES_MAX:
+            batches = memoryview(bytes(batches))
         at = 0
         while at < len(batches):
             header = read_header(batches, at)
