@@ -71,11 +71,11 @@ def test_wants() -> None:
     credit = Credit(100)
     assert credit.take(60) == 60
     assert credit.take(60) is None
-    assert credit.want(60, 500) == 460
-    assert credit.want(60, 900) is None  # asked for already
+    assert credit.want(500) == 460
+    assert credit.want(900) is None  # a wish is open
     credit.grant(460)
     assert credit.take(60) == 40
-    assert credit.want(2000, 2000) == 2000 - 440
+    assert credit.want(2000) == 2000 - 440
 
 
 RANGE = st.tuples(st.integers(0, 60), st.integers(1, 10)).map(lambda pair: (pair[0], pair[0] + pair[1]))

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import sys
-from collections import deque
+from collections import OrderedDict
 from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
 from pydanube.model.errors import ConnectionLost, DanubeError, ProtocolError
@@ -90,7 +90,9 @@ class Connection(asyncio.BufferedProtocol):
         self._last_request = 0
         self._questions: dict[int, tuple[Kind, asyncio.Future[Frame]]] = {}
         self._sent: dict[int, _Sent] = {}
-        self._waiting: deque[Carrier] = deque()  # for credit or for the socket, in the order of their turn
+        # For credit or for the socket, in the order of their turn, each with the bytes that it has ready.
+        self._waiting: OrderedDict[Carrier, int] = OrderedDict()
+        self.waiting_bytes = 0
         self._reason: DanubeError | None = None
 
     # -- what the others ask for -----------------------------------------------------------------------------------
@@ -128,10 +130,10 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.write(part)
         return request
 
-    def wait(self, carrier: Carrier) -> None:
-        """Pump the carrier when there is credit or the socket takes more."""
-        if carrier not in self._waiting:
-            self._waiting.append(carrier)
+    def wait(self, carrier: Carrier, ready_bytes: int) -> None:
+        """Pump the carrier, which has so many bytes to send, when there is credit or the socket takes more."""
+        self.waiting_bytes += ready_bytes - self._waiting.get(carrier, 0)
+        self._waiting[carrier] = ready_bytes
 
     def close(self) -> None:
         if not self._transport.is_closing():
@@ -245,9 +247,14 @@ class Connection(asyncio.BufferedProtocol):
         return sent
 
     def _pump(self) -> None:
-        waiting, self._waiting = self._waiting, deque()
-        for carrier in waiting:
+        """In the order of waiting, until one has to wait again: then there is nothing for those behind it either."""
+        while self._waiting:
+            carrier = next(iter(self._waiting))
+            self.waiting_bytes -= self._waiting.pop(carrier)
             carrier.pump()
+            if carrier in self._waiting:
+                self._waiting.move_to_end(carrier, last=False)
+                return
 
     def _end(self, error: DanubeError) -> None:
         self._reason = self._reason or error

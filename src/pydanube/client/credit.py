@@ -29,13 +29,13 @@ class Credit:
         self._granted_bytes += size
         self._wanted_bytes = max(0, self._wanted_bytes - size)
 
-    def want(self, size: int, ready_bytes: int) -> int | None:
-        """Bytes to ask for, on behalf of a batch of `size` that has to wait with `ready_bytes` in all behind it.
+    def want(self, ready_bytes: int) -> int | None:
+        """Bytes to ask for, when a batch has to wait and `ready_bytes` in all are ready to be sent.
 
-        None while enough was asked for already: a wish replaces the one before, so it is not repeated.
+        None while a wish is open: a new one would replace it, and what was granted meanwhile would come on top. When it
+        is fulfilled, whoever still waits asks again, for all.
         """
-        lacking = size - self._free_bytes - self._granted_bytes
-        if self._wanted_bytes >= lacking:
+        if self._wanted_bytes:
             return None
-        self._wanted_bytes = max(lacking, min(ready_bytes - self._free_bytes - self._granted_bytes, WANT_BYTES_MAX))
+        self._wanted_bytes = min(max(ready_bytes - self._free_bytes - self._granted_bytes, 1), WANT_BYTES_MAX)
         return self._wanted_bytes

@@ -138,7 +138,7 @@ class Lane:
             if parcel is None:
                 return
             if not connection.is_writable:
-                connection.wait(self)
+                connection.wait(self, len(parcel.data))
                 return
             charge = connection.credit.take(len(parcel.data))
             if charge is None:
@@ -161,10 +161,9 @@ class Lane:
         return None
 
     def _want(self, connection: Connection, size: int) -> None:
-        ready_bytes = size + sum(parcel.bytes for parcel in self.window.queued)
-        if (wanted := connection.credit.want(size, ready_bytes)) is not None:
+        connection.wait(self, size + sum(parcel.bytes for parcel in self.window.queued))
+        if (wanted := connection.credit.want(connection.waiting_bytes)) is not None:
             connection.tell(Kind.WANT, encode(messages.Want(wanted)))
-        connection.wait(self)
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
