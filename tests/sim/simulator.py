@@ -38,7 +38,6 @@ SETTINGS = StorageSettings(
     ledger_bytes=4 << 10,
     ledger_age_us=300_000_000,
     cache_bytes=4 << 10,
-    replay_bytes=4 << 10,
     staging_bytes=32 << 10,
     index_stride_bytes=1 << 10,
 )

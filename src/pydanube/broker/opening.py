@@ -10,7 +10,7 @@ from random import Random
 from pydanube.metadata import Entry, MetadataStore, keys
 from pydanube.model import Clock, Offset, TopicId
 from pydanube.model.errors import JournalMismatch
-from pydanube.storage import Done, Files, Log, Opening, StorageSettings
+from pydanube.storage import Done, Files, Finding, Log, Opening, Report, StorageSettings
 
 CEILING_STEP = 1 << 30
 
@@ -70,7 +70,10 @@ async def reconcile(log: Log, metadata: MetadataStore, ignore: Done) -> list[int
     alive = [keys.decode(entry, keys.Topic).id for entry in await all_entries(metadata, keys.TOPICS_PREFIX)]
     for topic_id in deleted:
         log.upkeep.delete_topic(topic_id, ignore)
-    return log.upkeep.mark_orphans([*alive, *deleted], ignore)
+    orphans = log.upkeep.mark_orphans([*alive, *deleted], ignore)
+    detail = "the metadata does not know it; it is deleted after a grace time"
+    log.reports.extend(Report(Finding.ORPHAN, "the journal", topic_id=topic, detail=detail) for topic in orphans)
+    return orphans
 
 
 async def raise_ceiling(log: Log, metadata: MetadataStore, rng: Random, ceiling_step: int = CEILING_STEP) -> None:

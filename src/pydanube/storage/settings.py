@@ -9,7 +9,6 @@ from pydanube.model.limits import (
     JOURNAL_FILE_BYTES,
     LEDGER_BYTES_MAX,
     MIB,
-    REPLAY_CACHE_BYTES,
     ROUND_BYTES_MAX,
     STAGING_BYTES_MAX,
 )
@@ -28,7 +27,6 @@ class StorageSettings:
     ledger_bytes: int = LEDGER_BYTES_MAX
     ledger_age_us: int = HOUR_US
     cache_bytes: int = CACHE_BYTES
-    replay_bytes: int = REPLAY_CACHE_BYTES
     staging_bytes: int = STAGING_BYTES_MAX
     index_stride_bytes: int = INDEX_STRIDE_BYTES
     writer_forget_us: int = 30 * DAY_US
