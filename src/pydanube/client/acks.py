@@ -1,7 +1,7 @@
 """Acknowledgements of one topic or partition: what was handed out, what of it is acknowledged, what is to be sent.
 
-Offsets are kept as ranges, sorted and apart. Acknowledging again, or what was not handed out since the last connect, does
-nothing: the broker would ignore it.
+Offsets are kept as ranges, sorted and apart. Acknowledging again, or what was not handed out since the last connect,
+does nothing: the broker would ignore it.
 """
 
 from bisect import bisect_right
