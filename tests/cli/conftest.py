@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from pydanube.cli import main
+from pydanube.cli.main import main
 from pydanube.testing import broker
 
 Danube = Callable[..., Result]

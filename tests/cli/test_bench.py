@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.conftest import Danube
 
-from pydanube.cli import main
 from pydanube.cli.bench import runs
 from pydanube.cli.bench.content import Checker, Wrong, make_pool, part_of
 from pydanube.cli.bench.figures import make_figures, percentile
 from pydanube.cli.bench.worker import Task
+from pydanube.cli.main import main
 
 SIZE = 16
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from pydanube.cli import main
 from pydanube.cli.contexts import URL_DEFAULT, Contexts, contexts_file, resolve
+from pydanube.cli.main import main
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pydanube.cli import checks, main
+from pydanube.cli import checks
 from pydanube.cli.checks import Level
+from pydanube.cli.main import main
 from pydanube.cli.ports import Ports, write_ports
 
 

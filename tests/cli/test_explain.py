@@ -5,8 +5,8 @@ import json
 import pytest
 from click.testing import CliRunner, Result
 
-from pydanube.cli import main
 from pydanube.cli.explain import known_errors
+from pydanube.cli.main import main
 from pydanube.model.errors import ERRORS_BY_CODE, DanubeError
 
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from tests.cli.samples import PARKED, SUBSCRIPTION, TOPICS, Messages, write_sample
 
 from pydanube.cli import journal as journal_commands
-from pydanube.cli import main
+from pydanube.cli.main import main
 from pydanube.storage import OsFiles
 
 FIRST = "000000000001.journal"

@@ -7,9 +7,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from pydanube.cli import main
 from pydanube.cli.errors import SentenceGroup
-from pydanube.cli.main import COMMANDS
+from pydanube.cli.main import COMMANDS, main
 from pydanube.cli.output import show_bytes, to_json
 from pydanube.model.errors import ERRORS_BY_CODE, DanubeError, DataFolderInUse
 
@@ -31,7 +30,7 @@ def test_every_command_is_there_and_says_what_it_does(name: str) -> None:
 
 def test_help_imports_neither_rich_nor_storage() -> None:
     program = (
-        "import sys\nfrom pydanube.cli import main\nmain(['--help'], standalone_mode=False)\n"
+        "import sys\nfrom pydanube.cli.main import main\nmain(['--help'], standalone_mode=False)\n"
         "print([name for name in sys.modules if name.split('.')[0] == 'rich' or 'storage' in name])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

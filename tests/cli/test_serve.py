@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from pydanube.cli import main
 from pydanube.cli.launch import BrokerProcess
+from pydanube.cli.main import main
 from pydanube.cli.ports import Ports, read_ports, write_ports
 from pydanube.cli.serving import sentence
 from pydanube.storage import Finding, Report

@@ -1,5 +1,1 @@
-"""The command `danube`."""
-
-from .main import main
-
-__all__ = ["main"]
+"""The command `danube`. It begins in `entry.py`; nothing is imported here, so that a missing package can be told."""
