@@ -70,6 +70,14 @@ class Core:
         if self._queue.count >= ROUND_ENTRIES_MAX // 2:
             raise Overloaded(f"{self._queue.count} entries are waiting for the disk")
 
+    def check_line(self) -> None:
+        """Raises where not even a small entry can be taken now. Cursors and the like have as much room again as batches
+        have, so that batches never keep them out, and a peer that only acknowledges cannot fill the memory."""
+        self.check_open()
+        waiting = self._queue.bytes + self._taken_bytes
+        if waiting > 2 * self.settings.pending_bytes or self._queue.count >= 2 * ROUND_ENTRIES_MAX:
+            raise Overloaded(f"{self._queue.count} entries with {waiting} bytes are waiting for the disk")
+
     def submit(self, entry: Entry, acceptance: Acceptance | None = None) -> None:
         if acceptance is not None:
             self.acceptances[entry.topic_id] = acceptance

@@ -34,7 +34,7 @@ class Cursors:
     ) -> None:
         """Acknowledges ranges. `start` is where the subscription began, for its first ack of all."""
         core = self._core
-        core.check_open()
+        core.check_line()
         topic = core.topic(topic_id)
         for first, end in ranges:
             if not 0 <= first < end <= topic.end:
@@ -54,7 +54,7 @@ class Cursors:
         above: Sequence[tuple[int, int]] = (),
     ) -> None:
         """Puts the cursor somewhere else, under a new generation: acks of the old one no longer count."""
-        self._core.check_open()
+        self._core.check_line()
         self._core.topic(topic_id)
         key = (topic_id, subscription_id)
         self._founding.add(key)
@@ -67,7 +67,7 @@ class Cursors:
         self._submit(Kind.CURSOR_RESET, topic_id, move, finished)
 
     def drop(self, topic_id: int, subscription_id: int, done: Done) -> None:
-        self._core.check_open()
+        self._core.check_line()
         self._core.topic(topic_id)
         self._submit(Kind.CURSOR_DROP, topic_id, CursorMove(subscription_id, 0, ()), done)
 
