@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pydanube.testing.faults import SECTOR_BYTES, Crashed, FaultPlan, SimulatedDisk, SimulatedFile, SimulatedFiles
+from pydanube.testing.disk_state import SECTOR_BYTES
+from pydanube.testing.faults import Crashed, FaultPlan, SimulatedDisk, SimulatedFile, SimulatedFiles
 
 SEEDS = range(200)
 
